@@ -1,4 +1,4 @@
-"""What tests of the agent share: code in a repository, and attempts that begin."""
+"""Fixtures for the agent's tests: committed code, and attempts."""
 
 import os
 import signal
@@ -20,14 +20,14 @@ _WHO = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpg
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """Run git in a folder, and return what it says."""
+    """Run git in a folder, and return its output."""
     done = run_text(["git", *_WHO, *arguments], cwd=folder, check=True)
     return done.stdout.strip()
 
 
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
-    """A script in a folder of a repository, committed."""
+    """A committed script in a folder of a repository."""
     path = tmp_path / "repository/code/train.py"
     path.parent.mkdir(parents=True)
     path.write_text("print(1)\n")
@@ -39,19 +39,19 @@ def script(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def _no_other_children(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The end of a process ends all children of an agent; those of a test shall live."""
+    """Keep the test's other children alive: an agent ends all children when a process ends."""
     monkeypatch.setattr("mlbench_worker.agent.training_process.children", lambda: ())
 
 
 @pytest.fixture
 def attempt(tmp_path: Path) -> Attempt:
-    """An attempt whose process has not begun."""
+    """An attempt whose process has not started."""
     return Attempt.create(tmp_path, ASSIGNMENT)
 
 
 @pytest.fixture
 def begin(tmp_path: Path) -> Iterator[Begin]:
-    """Begins an attempt of a command, and waits until it has written a line, if not told not to."""
+    """Start an attempt of a command. By default, wait until the command has written a line."""
     begun = []
 
     def start(*command: str, waits: bool = True) -> Attempt:

@@ -1,4 +1,4 @@
-"""Publishing what is not one's own, as a training process may."""
+"""Publish forged series, like a malicious training process."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ from mlbench.contract import names
 
 
 def main() -> None:
-    """Leave forged series in prometheus-client's files, and files that are none."""
+    """Leave forged series and invalid files in prometheus-client's folder."""
 
     def gauge(name: str, **labels: str) -> None:
         Gauge(name, "forged", [*labels], multiprocess_mode="max").labels(**labels).set(1e9)

@@ -7,5 +7,5 @@ import numpy as np
 import torch
 
 if __name__ == "__main__":
-    numbers = random.random(), np.random.random()  # noqa: S311 - no secret is made
+    numbers = random.random(), np.random.random()  # noqa: S311 - not used for secrets
     print(*numbers, torch.rand(1).item(), uuid.uuid4())

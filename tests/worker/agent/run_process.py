@@ -1,10 +1,10 @@
 """A stand-in for the agent: runs a training process, and prints how it ended.
 
-In a process of its own, as the agent is: ending a training process ends all children.
 usage: run_process.py FOLDER [stop] [CORE…] [in=FOLDER] -- COMMAND…
-Without arguments, it reads lines with an environment and such arguments as JSON, and forks each
-process.
-A process has a second to end when it is asked to.
+
+This is a separate process because the end of a training process ends all children of the agent.
+Without arguments, it reads an environment and such arguments as JSON, one line per process, and
+forks each process. A process has a second to end after SIGTERM.
 """
 
 import json
@@ -24,7 +24,7 @@ from mlbench_worker.agent.training_process import Exit, TrainingProcess, adopt_o
 def run(
     environ: Mapping[str, str], arguments: Sequence[str], server: ForkServer | None = None
 ) -> None:
-    """Run until the process has ended; with "stop", ask it to end once it has written a line."""
+    """Run a process to its end. With "stop", stop it after its first line of output."""
     split = arguments.index("--")
     folder, *flags = arguments[:split]
     ended = threading.Event()

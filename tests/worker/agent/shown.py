@@ -1,4 +1,4 @@
-"""Print what a process is given, as others see it where they do; then wait, if it is asked to."""
+"""Print the properties of this process as JSON; with "wait", keep running."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import torch
 
 
 def main() -> None:
-    """Print it on a line, with the number of the process."""
+    """Print the properties on a line of stdout, and the process id on stderr."""
     given = {
         "environ": sorted(filter(None, Path("/proc/self/environ").read_text().split("\0"))),
         "variables": dict(os.environ),

@@ -1,4 +1,4 @@
-"""An attempt's folder tells everything to the next agent."""
+"""The next agent can restore an attempt from its folder."""
 
 import itertools
 import json
@@ -22,7 +22,7 @@ from tests.support.assignments import ASSIGNMENT
 from tests.support.known import known
 
 
-def test_the_machine_is_stated_in_the_first_line(attempt: Attempt) -> None:
+def test_the_first_line_describes_the_machine(attempt: Attempt) -> None:
     before = time.time()
     attempt.append([{"machine": {"hostname": "h\ud800", "packages": {"torch": "2"}}}])
     text = attempt.file("metrics").read_text()
@@ -32,7 +32,7 @@ def test_the_machine_is_stated_in_the_first_line(attempt: Attempt) -> None:
     assert line == {"machine": {"hostname": "h?", "packages": {"torch": "2"}}}
 
 
-def test_an_unfinished_attempt_was_killed_with_its_agent(attempt: Attempt) -> None:
+def test_an_unfinished_attempt_counts_as_killed(attempt: Attempt) -> None:
     attempt.file("metrics").write_bytes(b"12345")
     found = known(Attempt.resume(attempt.folder.parent))
     assert found.assignment == ASSIGNMENT
@@ -41,7 +41,7 @@ def test_an_unfinished_attempt_was_killed_with_its_agent(attempt: Attempt) -> No
     assert found.sizes() == {"stdout": 0, "stderr": 0, "metrics": 5, "files": 0}
 
 
-def test_how_it_ended_is_remembered_until_it_is_forgotten(attempt: Attempt) -> None:
+def test_an_exit_is_stored_until_the_attempt_is_forgotten(attempt: Attempt) -> None:
     attempt._note_exit(Exit(3, 1234.5))
     folder = attempt.folder.parent
     assert known(Attempt.resume(folder)).exit == Exit(3, 1234.5)
@@ -53,7 +53,8 @@ def test_how_it_ended_is_remembered_until_it_is_forgotten(attempt: Attempt) -> N
 def test_a_folder_can_be_copied_once_the_process_has_ended(
     attempt: Attempt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(attempt.diagnosis)  # a socket's path has to be short
+    # Change to the folder, because the path of a socket must be short.
+    monkeypatch.chdir(attempt.diagnosis)
     (attempt.diagnosis / "17.json").write_text("{}")
     with socket.socket(socket.AF_UNIX) as torch:
         torch.bind("17.sock")
@@ -66,7 +67,7 @@ def test_a_folder_can_be_copied_once_the_process_has_ended(
     ("run_id", "attempt", "left"),
     [
         (7, 2, ["run-7"]),
-        (7, 1, []),  # left by a run of the same number, of a master that is no more
+        (7, 1, []),  # left by a run of another master, with the same number
         (8, 1, []),
         (8, 2, []),
     ],
@@ -98,9 +99,9 @@ def run(
 
 
 def environ_of(folder: Path, assignment: Assignment, offset: float = 0.0) -> dict[str, str]:
-    """Return the environment that an attempt's process gets, with the attempt's folder as ".".
+    """Return the environment of an attempt's process, with the attempt's folder as ".".
 
-    What differs each time, the address of its agent, is left out.
+    The address of its agent is left out because it is different each time.
     """
     own = {"PATH": "/bin:/usr/bin", "MLFLOW_TRACKING_URI": "own"}
     attempt = run(folder, "printenv", "-0", assignment=assignment, environ=own, offset=offset)
@@ -111,7 +112,7 @@ def environ_of(folder: Path, assignment: Assignment, offset: float = 0.0) -> dic
     return environ
 
 
-def test_the_process_gets_what_torch_distributed_and_tasks_need(tmp_path: Path) -> None:
+def test_the_process_gets_the_variables_of_torch_and_tasks(tmp_path: Path) -> None:
     variables = {
         "PATH": "/bin:/usr/bin",
         "MLFLOW_TRACKING_URI": "own",
@@ -144,7 +145,6 @@ def test_the_process_gets_what_torch_distributed_and_tasks_need(tmp_path: Path) 
     optional = {
         "MLBENCH_SEED": "42",
         "MLBENCH_CHECKPOINTS": str(tmp_path / "checkpoints/run-7"),
-        # By the clock of this machine.
         "MLBENCH_DEADLINE": repr(1_900_000_000.25 - 0.5),
     }
     assert environ_of(tmp_path, ASSIGNMENT, offset=-0.5) == variables | optional
@@ -152,7 +152,7 @@ def test_the_process_gets_what_torch_distributed_and_tasks_need(tmp_path: Path) 
     assert environ_of(tmp_path, plain) == variables
 
 
-def test_a_command_that_is_out_of_memory_is_told_so(
+def test_a_kill_for_memory_is_explained_in_stderr(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kills = itertools.count()
@@ -180,18 +180,17 @@ os._exit(0)
 
 
 def recorded(attempt: Attempt) -> list[dict[str, Any]]:
-    """Return the lines of a process, without what the agent states of one that took a second."""
+    """Return the lines of a process, without the agent's report on CPU contention."""
     lines = attempt.file("metrics").read_text().splitlines()
     return [json.loads(line) for line in lines if line and '"interference"' not in line]
 
 
-def test_what_the_process_has_told_mlflow_is_recorded_when_it_has_ended(tmp_path: Path) -> None:
-    """Also if it waits for no answer."""
+def test_mlflow_calls_are_recorded_even_if_the_process_exits_at_once(tmp_path: Path) -> None:
     attempt = run(tmp_path, sys.executable, "-c", _TELLS_MLFLOW)
     assert recorded(attempt) == [{"time": 1.5, "step": 3, "metrics": {"loss": 0.5}}]
 
 
-def test_what_one_of_several_processes_has_told_mlflow_is_of_its_rank(tmp_path: Path) -> None:
+def test_mlflow_calls_are_recorded_under_the_rank_of_the_process(tmp_path: Path) -> None:
     waits = _TELLS_MLFLOW.replace("http.client.HTTPConnection(", "c = http.client.HTTPConnection(")
     waits = waits.replace(".request(", "\nc.request(").replace("os._exit(0)", "c.getresponse()")
     attempt = run(tmp_path, "env", "RANK=9", "WORLD_SIZE=16", sys.executable, "-c", waits)
@@ -213,7 +212,7 @@ except urllib.error.HTTPError as error:
 """
 
 
-def test_what_is_not_recorded_is_stated_at_the_end_if_there_is_something(tmp_path: Path) -> None:
+def test_refused_calls_are_counted_at_the_end(tmp_path: Path) -> None:
     def stated(code: str) -> list[Any]:
         environ = {"PATH": os.environ["PATH"]}
         attempt = run(tmp_path, sys.executable, "-c", code, environ=environ)

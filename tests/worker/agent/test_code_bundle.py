@@ -1,4 +1,4 @@
-"""The agent as one file: what it needs, and a real one under a master made for the test."""
+"""The agent bundled as one file: its requirements, and a real agent under a test master."""
 
 import ast
 import json
@@ -23,7 +23,7 @@ from tests.support.processes import run_text
 from tests.support.scripted import Asked, Reply, answering
 
 _BEHIND_SECONDS = 100.0
-# A Python that knows nothing but its standard library, in an empty environment.
+# A Python with only its standard library, in an empty environment.
 _BARE = ("env", "-i", sys.executable, "-I", "-S")
 _REPOSITORY = Path(__file__).parents[3]
 
@@ -35,7 +35,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_it_needs_the_standard_library_alone(bundle: Path, tmp_path: Path) -> None:
+def test_it_needs_only_the_standard_library(bundle: Path, tmp_path: Path) -> None:
     ended = run_text([*_BARE, bundle, "--help"], cwd=tmp_path, check=True)
     assert "--master MASTER" in ended.stdout
 
@@ -45,7 +45,7 @@ def test_the_same_code_makes_the_same_file(bundle: Path, tmp_path: Path) -> None
     assert (tmp_path / "again.pyz").read_bytes() == bundle.read_bytes()
 
 
-def test_an_older_python_is_told_so_in_one_line(bundle: Path) -> None:
+def test_an_older_python_is_refused_in_one_line(bundle: Path) -> None:
     pretend = "import runpy, sys; sys.version_info = (3, 9, 2); runpy.run_path(sys.argv[1])"
     ended = run_text([*_BARE, "-c", pretend, bundle])
     assert ended.returncode == 1
@@ -57,14 +57,14 @@ def test_an_older_python_is_told_so_in_one_line(bundle: Path) -> None:
 
 @dataclass
 class Master:
-    """Gives an agent one assignment, and takes its streams; its clock is behind."""
+    """Gives an agent one assignment, and accepts its streams. Its clock is behind."""
 
     assignment: dict[str, Any]
     reports: list[dict[str, Any]] = field(default_factory=list)
     streams: dict[str, bytes] = field(default_factory=dict)
 
     def answer(self, asked: Asked) -> Reply:
-        """Answer a poll, or take a piece of a stream."""
+        """Respond to a poll, or accept a piece of a stream."""
         if asked.method == "PUT":
             url = urlsplit(asked.path)
             name, [offset] = url.path.rpartition("/")[2], parse_qs(url.query)["offset"]
@@ -89,8 +89,7 @@ with open(os.environ["MLBENCH_METRICS_FILE"], "a") as file:
 """
 
 
-def test_it_brings_a_run_from_its_start_to_its_last_byte(bundle: Path, tmp_path: Path) -> None:
-    """The command sees nothing of the agent."""
+def test_it_runs_an_assignment_and_ships_every_byte(bundle: Path, tmp_path: Path) -> None:
     own = tmp_path / "own"
     own.mkdir()
     (own / "train.py").write_text(_TRAIN)
@@ -130,7 +129,7 @@ def test_it_brings_a_run_from_its_start_to_its_last_byte(bundle: Path, tmp_path:
     machine = first["machine"]
     project = tomllib.loads((_REPOSITORY / "pyproject.toml").read_text())["project"]
     assert machine["mlbench"] == project["version"]
-    assert machine["packages"]["pytest"] == pytest.__version__, "those of the command's Python"
+    assert machine["packages"]["pytest"] == pytest.__version__, "not the command's Python"
     assert machine["git"] == {"commit": "abc", "dirty": None, "root": None}
     offset, uncertainty = machine["clock_offset_seconds"], machine["clock_uncertainty_seconds"]
     assert abs(offset - _BEHIND_SECONDS) <= uncertainty < 10
@@ -161,12 +160,10 @@ os._exit(0)  # as in ddp_training.py
 """
 
 
-def test_it_times_the_communication_of_a_python_without_mlbench(
-    bundle: Path, tmp_path: Path
-) -> None:
+def test_communication_is_timed_in_a_python_without_mlbench(bundle: Path, tmp_path: Path) -> None:
     hook = bundle / "mlbench_sources/hook"
     environ = {
-        # PYTHONPATH, unlike site-packages, has no .pth file of an editable mlbench.
+        # The .pth file of an editable mlbench works in site-packages, but not on PYTHONPATH.
         "PYTHONPATH": os.pathsep.join([str(hook), sysconfig.get_path("purelib")]),
         "MLBENCH_AGENT": "mlbench:token@127.0.0.1:1",
         "MLBENCH_METRICS_FILE": str(tmp_path / "metrics.jsonl"),

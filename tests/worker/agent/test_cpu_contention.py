@@ -1,4 +1,4 @@
-"""What keeps a rank from its cores is told from counts of the kernel, and from real processes."""
+"""CPU contention of a rank, from counts of the kernel and from real processes."""
 
 import json
 import os
@@ -47,7 +47,7 @@ print(attempt.file("metrics").read_text())
 
 
 def snapshot(at: float, running: float = 0.0, waiting: float = 0.0, busy: float = 0.0) -> Snapshot:
-    """Return a moment of a rank with one thread; ``busy`` is the time of its cores."""
+    """Return a snapshot of a rank with one thread. ``busy`` is the busy time of its cores."""
     return Snapshot(
         at=at,
         threads={(9, 9): KernelThread(running, waiting, round(waiting))},
@@ -75,27 +75,27 @@ _BEGIN = snapshot(100.0)
 @pytest.mark.parametrize(
     ("end", "cores", "waiting", "own"),
     [
-        # Of ten seconds it ran six and waited four, in which others had its core.
+        # It ran for six of ten seconds, and waited for four, in which other programs had its core.
         (snapshot(110.0, running=6, waiting=4, busy=10), {0}, 4.0, 0.0),
-        # It slept for most of them: a rank waits only when it could run.
+        # It slept most of the time. A sleeping rank does not wait.
         (snapshot(110.0, running=0.1, waiting=0.2, busy=10), {0}, 0.2, 0.0),
-        # Four threads shared a core that no other had: they waited for each other.
+        # Four threads had a core to themselves, so they waited only for each other.
         (snapshot(110.0, running=10, waiting=30, busy=10), {0}, 0.0, 7.5),
-        # The same with a program that had a fifth of the core.
+        # The same four threads, with another program that had a fifth of the core.
         (snapshot(110.0, running=8, waiting=32, busy=10), {0}, 2.0, 6.0),
-        # Two threads on two cores, each of which waited a tenth of the time.
+        # Two threads on two cores. Each thread waited for a tenth of the time.
         (snapshot(110.0, running=18, waiting=2, busy=20), {0, 1}, 1.0, 0.0),
     ],
 )
-def test_waiting_is_a_part_of_the_time(
+def test_waiting_is_attributed_to_others_or_own_threads(
     end: Snapshot, cores: set[int], waiting: float, own: float
 ) -> None:
     found = measure(_BEGIN, end, cores)
     assert (found.waiting_seconds, found.self_contention_seconds) == pytest.approx((waiting, own))
 
 
-def test_processes_that_sleep_at_times_count_as_their_mean() -> None:
-    # Two that ran one second of ten and waited two, beside an idle launcher.
+def test_waiting_of_several_processes_is_their_mean() -> None:
+    # Two processes that each ran for one second of ten and waited for two, and an idle launcher.
     threads = {(pid, pid): KernelThread(1.0, 2.0, 0) for pid in (1, 2)}
     threads[3, 3] = KernelThread(0.0, 0.0, 0)
     end = replace(snapshot(110.0, running=2, busy=20), threads=threads)
@@ -103,7 +103,7 @@ def test_processes_that_sleep_at_times_count_as_their_mean() -> None:
 
 
 def test_ready_threads_are_those_of_the_busiest_process() -> None:
-    # Four threads on one core, beside a data loader.
+    # Four threads on one core, and a data loader.
     threads = {(1, thread): KernelThread(2.0, 7.0, 0) for thread in range(1, 5)}
     threads[2, 2] = KernelThread(2.0, 8.0, 0)
     found = measure(_BEGIN, replace(snapshot(110.0, running=10, busy=10), threads=threads), {0})
@@ -111,7 +111,7 @@ def test_ready_threads_are_those_of_the_busiest_process() -> None:
     assert add(found, found).ready_thread_seconds == 72.0
 
 
-def test_what_its_own_limit_took_is_no_disturbance() -> None:
+def test_throttling_by_the_own_limit_is_self_contention() -> None:
     begin = replace(_BEGIN, throttled_seconds=1.0)
     end = replace(snapshot(110.0, running=5, waiting=5, busy=40), throttled_seconds=5.0)
     found = measure(begin, end, {0})
@@ -119,7 +119,7 @@ def test_what_its_own_limit_took_is_no_disturbance() -> None:
     assert (found.throttled_seconds, found.involuntary_switches) == (4.0, 5)
 
 
-def test_others_are_named_by_what_they_used_on_its_cores() -> None:
+def test_other_programs_are_listed_by_their_use_of_its_cores() -> None:
     old = {1: process(1, "stress", 50.0), 2: process(2, "idle", 3.0), 3: process(3, "far", 1.0)}
     new = {1: process(1, "stress", 57.0), 2: process(2, "idle", 3.0), 3: process(3, "far", 9.0, 1)}
     new |= {4: process(4, "stress", 2.0), 5: process(5, "reused", 1.0, began=7)}
@@ -127,12 +127,12 @@ def test_others_are_named_by_what_they_used_on_its_cores() -> None:
     end = replace(snapshot(110.0, running=1, busy=12), others=new, sibling_seconds=2.0)
     found = measure(begin, end, {0})
     assert found.top == {"stress": 9.0, "reused": 1.0}
-    # Neither the rank nor its siblings are others.
+    # The rank and its siblings are not counted as other programs.
     assert found.others_core_seconds == 9.0
 
 
-def test_the_stack_is_told_apart_from_others() -> None:
-    # Others had a fifth of the core; three quarters of that were MLBench's own.
+def test_the_stack_is_distinguished_from_other_programs() -> None:
+    # Other processes had a fifth of the core, and three quarters of that were MLBench's.
     end = replace(snapshot(110.0, running=8, waiting=32, busy=10), stack_seconds=1.5)
     found = measure(_BEGIN, end, {0})
     waiting = (
@@ -150,7 +150,7 @@ def test_the_stack_is_told_apart_from_others() -> None:
     assert causes == ["others", "mlbench", "own"]
 
 
-def test_unknown_is_missing_and_has_no_series() -> None:
+def test_unknown_values_are_none_and_have_no_series() -> None:
     begin = replace(_BEGIN, cores=None, node_pressure={})
     whole = measure(_BEGIN, snapshot(101.0, waiting=1.0, busy=1.0), {0})
     unknown = measure(begin, snapshot(101.0, waiting=1.0), {0})
@@ -164,7 +164,7 @@ def test_unknown_is_missing_and_has_no_series() -> None:
     assert (others.value, own.value) == (2.0, 0.0)
 
 
-def test_a_process_is_read_whatever_its_name() -> None:
+def test_any_process_name_can_be_parsed() -> None:
     numbers = "S 4 5 6 0 -1 0 0 0 7 1 250 50 20 30 20 0 1 0 888"
     line = f"12 (a) R (b/c) {numbers} {'0 ' * 16}3 0".encode()
     assert parse_process(line) == KernelProcess(12, 4, 6, "a) R (b", 888, 3.0, 0.5, 8, 3)
@@ -187,7 +187,7 @@ def test_training_begins_with_the_first_line(monkeypatch: pytest.MonkeyPatch) ->
     assert training.top == {}
 
 
-def test_a_hog_on_its_core_disturbs_a_rank_and_is_named(tmp_path: Path) -> None:
+def test_a_hog_on_its_core_disturbs_a_rank_and_is_reported(tmp_path: Path) -> None:
     core = str(max(os.sched_getaffinity(0)))
     hog = tmp_path / "hog"
     hog.symlink_to("/bin/sh")
@@ -200,12 +200,12 @@ def test_a_hog_on_its_core_disturbs_a_rank_and_is_named(tmp_path: Path) -> None:
     assert "hog" in report["top"]
 
 
-def test_a_service_of_the_stack_on_its_core_is_no_other_program(tmp_path: Path) -> None:
+def test_a_service_of_the_stack_is_not_counted_as_another_program(tmp_path: Path) -> None:
     core, home = str(max(os.sched_getaffinity(0))), Home(tmp_path / "home")
     home.make()
     spin, program = "while :; do :; done", tmp_path / "service"
     program.symlink_to("/bin/sh")
-    # As the supervisor does, it starts a service in a session of its own.
+    # Like the supervisor, start the service in a new session.
     service = f"setsid {program} -c '{spin}' & wait"
     command = [sys.executable, "-c", _AGENT, str(tmp_path), core, "sh", "-c", spin]
     with subprocess.Popen(["taskset", "-c", core, "sh", "-c", service]) as supervisor:
@@ -217,11 +217,11 @@ def test_a_service_of_the_stack_on_its_core_is_no_other_program(tmp_path: Path) 
             for pid in children(supervisor.pid):
                 os.kill(pid, signal.SIGKILL)
     report = json.loads(text)["interference"]
-    # Other programs may have had the core for most of the time, which nobody here can prevent.
+    # The bound is low because other programs may have had the core most of the time.
     assert report["stack_waiting_seconds"] > 0.01 * report["seconds"]
     assert "service" not in report["top"]
 
 
 def children(parent: int) -> list[int]:
-    """Return the processes that a process has started."""
+    """Return the ids of a process's children."""
     return [one.pid for one in process_table().values() if one.parent == parent]

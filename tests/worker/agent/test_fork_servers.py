@@ -1,4 +1,4 @@
-"""A forked process is what a new one would be, and ends as one would."""
+"""A forked process has the properties of a new one, and ends like one."""
 
 import json
 import os
@@ -28,7 +28,7 @@ Run = Callable[..., dict[str, float]]
 
 @pytest.fixture(scope="module", autouse=True)
 def forked() -> Iterator[Run]:
-    """Runs commands as an agent with a fork server would."""
+    """Run commands like an agent with a fork server."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(Path(__file__).parents[3]), prepend=os.pathsep)
         patch.setenv("OMP_NUM_THREADS", "2")
@@ -57,7 +57,7 @@ def shown(run: Run, folder: Path, *flags: str) -> Any:
     return json.loads((folder / "stdout").read_text().replace(str(folder), "FOLDER"))
 
 
-def test_it_has_what_a_new_process_has(
+def test_a_forked_process_has_the_properties_of_a_new_one(
     forked: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONHASHSEED", "7")
@@ -65,21 +65,21 @@ def test_it_has_what_a_new_process_has(
     assert shown(forked, tmp_path / "forked", core) == shown(run, tmp_path / "new", core)
 
 
-def test_two_have_different_random_numbers(forked: Run, tmp_path: Path) -> None:
+def test_two_forked_processes_have_different_random_numbers(forked: Run, tmp_path: Path) -> None:
     for _ in range(2):
         assert forked(tmp_path, "--", *_PYTHON, "tests.worker.agent.random_numbers")["code"] == 0
     numbers = (tmp_path / "stdout").read_text().split()
     assert len(numbers) == len(set(numbers)) == 8
 
 
-def test_it_is_stopped(forked: Run, tmp_path: Path) -> None:
+def test_a_forked_process_can_be_stopped(forked: Run, tmp_path: Path) -> None:
     assert forked(tmp_path, "stop", *_SHOWN, "wait")["code"] == -15
     [pid] = [int(line) for line in (tmp_path / "stderr").read_text().split()]
     assert gone(pid)
 
 
-def test_a_task_has_the_losses_of_a_new_process(forked: Run, tmp_path: Path) -> None:
-    """Whatever its hash seed, which differs here: forked tasks share that of their agent."""
+def test_a_forked_task_has_the_losses_of_a_new_process(forked: Run, tmp_path: Path) -> None:
+    """The hash seed differs here, because forked tasks share their agent's seed."""
 
     def losses(run: Run, folder: Path) -> list[str]:
         folder.mkdir()
@@ -108,7 +108,7 @@ def test_official_tasks_are_forked(command: Sequence[str], folder: str, can: boo
     assert can_fork(command, os.environ, folder) is can
 
 
-def test_there_is_none_where_the_user_wants_none_or_pytorch_is_missing(tmp_path: Path) -> None:
+def test_no_server_starts_if_disabled_or_without_pytorch(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError")
     of_digits = replace(ASSIGNMENT, command=_DIGITS)
     for variables in ({names.ENV_FORK_SERVER: "0"}, {"PYTHONPATH": str(tmp_path)}):

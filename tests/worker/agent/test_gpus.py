@@ -1,4 +1,4 @@
-"""GPUs as a driver's library tells of them: one made for the test, or a real one."""
+"""GPUs reported by a driver's library: a fake one, or a real one."""
 
 import ast
 import json
@@ -22,12 +22,12 @@ print((gpus.names, gpus.driver, sorted(gpus.limits())))
 
 
 def read(**environ: str) -> Any:
-    """Return names, driver and limits as a process of its own is told: it looks for one library."""
+    """Return names, driver and limits from a new process: NVML is loaded once per process."""
     done = run_text([sys.executable, "-c", _READ], env=os.environ | environ, check=True)
     return ast.literal_eval(done.stdout)
 
 
-def test_the_driver_tells_of_its_gpus_and_counts_one_that_is_lost(tmp_path: Path) -> None:
+def test_a_lost_gpu_is_listed_without_its_name(tmp_path: Path) -> None:
     build_nvml(tmp_path)
     here, limits = str(tmp_path), ["heat", "power"]
     first, second, third = (f"NVIDIA Test {number}" for number in range(3))
@@ -38,7 +38,7 @@ def test_the_driver_tells_of_its_gpus_and_counts_one_that_is_lost(tmp_path: Path
 
 
 @pytest.mark.skipif(_has_driver, reason="a real driver is here")
-def test_a_library_that_is_none(tmp_path: Path) -> None:
+def test_an_invalid_library_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "libnvidia-ml.so.1").write_text("no library")
     assert read(LD_LIBRARY_PATH=str(tmp_path)) == ((), None, [])
 
@@ -62,11 +62,11 @@ print(json.dumps(used))
 
 
 @pytest.mark.skipif(_has_driver, reason="a real driver is here")
-def test_what_processes_use_is_of_the_gpus_that_they_have_to_themselves(tmp_path: Path) -> None:
+def test_usage_counts_only_gpus_that_are_not_shared(tmp_path: Path) -> None:
     build_nvml(tmp_path)
 
     def used(*pids: list[int] | None, **environ: str) -> dict[str, float]:
-        """Return what is told at last of the GPUs of these processes, one call after the other."""
+        """Return the GPU metrics after the last of several readings of these processes' GPUs."""
         own = os.environ | {"LD_LIBRARY_PATH": str(tmp_path), "NVML_PIDS": "11 13 12"} | environ
         command = [sys.executable, "-c", _USE, json.dumps(pids)]
         figures: dict[str, float] = json.loads(run_text(command, env=own, check=True).stdout)
@@ -77,11 +77,11 @@ def test_what_processes_use_is_of_the_gpus_that_they_have_to_themselves(tmp_path
     both = {"utilization_ratio": 0.5, "memory_used_bytes": 4000, "memory_total_bytes": 16000}
     twice = [11, 12], [11, 12]
     assert used(*twice) == {**both, "power_watts": 141.0, "energy_joules_total": 8.0}
-    # In a pod all are its own; of a figure that one does not tell, there is no sum.
+    # All GPUs of a pod are its own. A sum is left out if one GPU does not report the value.
     every = {"utilization_ratio": 0.5, "memory_used_bytes": 6000, "memory_total_bytes": 24000}
     assert used(None) == {**every, "power_watts": 211.5}
     assert used(None, NVML_LOST="1") == every
     assert used([1]) == used([11], NVML_PIDS="11,99") == {}
-    # What was used meanwhile may be others'.
+    # Other processes may have used the energy between the readings.
     for between in ([11], []):
         assert used([12], between, [12])["energy_joules_total"] == 0.0

@@ -1,4 +1,4 @@
-"""Stops of a rank, and sleep of its machine, are noticed with their times."""
+"""Stops of a rank and suspensions of its machine are detected with their times."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from mlbench_worker.agent.halts import Halts
 from tests.conftest import wait_for
 
 
-def test_a_process_that_is_stopped_from_elsewhere_is_noticed() -> None:
+def test_a_process_stopped_by_a_signal_is_detected() -> None:
     with subprocess.Popen(["sleep", "60"]) as process:
         halts = Halts()
         halts.look([process.pid])
@@ -36,7 +36,7 @@ def test_a_process_that_is_stopped_from_elsewhere_is_noticed() -> None:
     assert last == pytest.approx(ended, abs=0.5)
 
 
-def test_a_machine_that_slept_is_noticed() -> None:
+def test_a_suspended_machine_is_detected() -> None:
     now, slept = 100.0, 5.0
     halts = Halts(lambda: now, lambda: slept)
     now, slept = 101.0, 5.0001

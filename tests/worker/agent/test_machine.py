@@ -1,4 +1,4 @@
-"""The facts of this machine, and of files and messages as other machines have them."""
+"""Attributes of this machine, and of sample files and messages from other machines."""
 
 import os
 import platform
@@ -39,7 +39,7 @@ def write(root: Path, files: dict[str, str]) -> None:
 
 
 def write_groups(root: Path, files: dict[str, str]) -> None:
-    """Write files of control groups, and which of these this process is in: ``cgroup``."""
+    """Write control group files. ``cgroup`` is the file that lists this process's groups."""
     folders = {name: "proc/self" if name == "cgroup" else "sys/fs/cgroup" for name in files}
     write(root, {f"{folders[name]}/{name}": text for name, text in files.items()})
 
@@ -59,7 +59,7 @@ def test_the_model_of_the_first_core(text: str, model: str | None, tmp_path: Pat
     assert read_machine(tmp_path).cpu_model == model
 
 
-def test_a_limit_that_is_not_below_the_memory_is_none(tmp_path: Path) -> None:
+def test_a_limit_that_does_not_restrict_the_memory_is_ignored(tmp_path: Path) -> None:
     total = psutil.virtual_memory().total
     for limit, told in {total: None, total - 1: total - 1}.items():
         write_groups(tmp_path, {"cgroup": "0::/", "memory.max": str(limit)})
@@ -76,7 +76,7 @@ _NESTED = {
     "user.slice/run.scope/memory.events": "low 0\nhigh 0\nmax 7\noom 5\noom_kill 3",
     "user.slice/run.scope/cpu.stat": "usage_usec 9\nthrottled_usec 2500000",
 }
-# In a container without a namespace of its own, its group is mounted as the root.
+# In a container without a cgroup namespace, the container's group is mounted as the root.
 _FIRST_VERSION = {
     "cgroup": "5:memory:/docker/0a1b\n3:cpuacct,cpu:/docker/0a1b\n1:name=systemd:/\n0::/",
     "cpu/cpu.cfs_quota_us": "50000",
@@ -140,14 +140,14 @@ def test_the_memory_of_the_innermost_group_with_a_limit(
 def test_the_tightest_limit_of_the_control_groups_holds(
     files: dict[str, str], told: tuple[float | None, ...], tmp_path: Path
 ) -> None:
-    """With what the limits have cost: processes that were killed, and seconds."""
+    """The costs of the limits are read too: killed processes and throttled seconds."""
     write_groups(tmp_path, files)
     limits = cpu_limit(tmp_path), memory_limit(tmp_path)
     assert (*limits, killed_for_memory(tmp_path), throttled_seconds(tmp_path)) == told
 
 
 def qdisc(interface: int, handle: int, parent: int, kind: bytes, options: bytes) -> Qdisc:
-    """Return a discipline as it is read from the kernel's message."""
+    """Return a queueing discipline as decoded from the kernel's message."""
     attributes = b"".join(
         struct.pack("=HH", 4 + len(value), number) + value + bytes(-len(value) % 4)
         for number, value in ((1, kind + b"\0"), (2, options))
@@ -155,8 +155,8 @@ def qdisc(interface: int, handle: int, parent: int, kind: bytes, options: bytes)
     return Qdisc.read(struct.pack("=BxxxiIII", 0, interface, handle, parent, 1) + attributes)
 
 
-def test_what_is_late_and_lost_is_read_with_the_bandwidth_behind_it() -> None:
-    """As linux/pkt_sched.h has it: no kernel here has netem."""
+def test_latency_loss_and_bandwidth_are_read_from_netem() -> None:
+    """No kernel in these tests has netem, so the structures follow linux/pkt_sched.h."""
     loss = round(0.01 * (2**32 - 1))
     late = struct.pack("=6I", 78125, 100_000, loss, 0, 0, 0) + struct.pack(
         "=HHq", 12, 10, 5_000_000

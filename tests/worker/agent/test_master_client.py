@@ -1,4 +1,4 @@
-"""Calls to the master: kept connections, refusals, and the clocks' offset."""
+"""Requests to the master: kept connections, refusals, and the clock offset."""
 
 import json
 import time
@@ -20,7 +20,7 @@ from tests.support.scripted import Reply, Scripted, serving
 
 @contextmanager
 def linked(*replies: Reply) -> Iterator[tuple[MasterClient, Scripted]]:
-    """Give a link to a master that gives these replies, and the master."""
+    """Yield a client and the master that gives it these replies."""
     with (
         serving(*replies) as master,
         closing(MasterClient(f"{master.url}/base", "secret")) as client,
@@ -34,7 +34,7 @@ def test_poll() -> None:
     with linked(Reply(body=answer)) as (client, master):
         reply = client.poll("pod-0", {"state": "idle"})
     assert (reply.do, reply.next_poll_seconds, reply.assignment) == ("wait", 0.5, None)
-    # The answer was written before it was asked for, and so says a little too much.
+    # The offset has an uncertainty, because the response was made before the request.
     assert client.clock.offset is not None
     assert client.clock.offset.uncertainty_seconds <= time.time() - now
     assert 100 <= client.clock.offset.seconds <= 100 + time.time() - now
@@ -51,7 +51,7 @@ def test_ship() -> None:
     assert (asked.method, asked.path) == ("PUT", "/base/stream?attempt=1&offset=7")
 
 
-def test_a_connection_that_was_closed_meanwhile_is_opened_again() -> None:
+def test_a_closed_connection_is_opened_again() -> None:
     taken = Reply(body={"offset": 1, "next_ship_seconds": 1}, hangs_up=True)
     with linked(taken) as (client, master):
         assert [client.ship("/s?a=1", 0, b"x") for _ in range(3)] == [Shipped(1, 1.0)] * 3
@@ -62,7 +62,7 @@ def test_a_connection_that_was_closed_meanwhile_is_opened_again() -> None:
     ("error", "statuses"),
     [(RequestRefusedError, (403, 404, 409)), (MasterClientError, (401, 413, 500, 503))],
 )
-def test_what_is_refused_for_good_and_what_to_try_again(
+def test_permanent_refusals_differ_from_temporary_errors(
     error: type[Exception], statuses: tuple[int, ...]
 ) -> None:
     with linked(*map(Reply, statuses)) as (client, _):
@@ -78,7 +78,7 @@ def test_what_is_refused_for_good_and_what_to_try_again(
         (b" " * (5 << 20), "too long"),
     ],
 )
-def test_an_answer_that_makes_no_sense(answer: bytes, problem: str) -> None:
+def test_a_malformed_or_oversized_response_is_an_error(answer: bytes, problem: str) -> None:
     with linked(Reply(body=answer)) as (client, _):
         with pytest.raises(MasterClientError, match=problem):
             client.ship("/s?a=1", 0, b"x")
@@ -86,8 +86,8 @@ def test_an_answer_that_makes_no_sense(answer: bytes, problem: str) -> None:
             client.poll("pod-0", {})
 
 
-def test_the_shortest_of_the_last_round_trips_counts() -> None:
-    """The true offset, 3 s, is within its uncertainty, whenever the master reads its clock."""
+def test_the_offset_comes_from_the_shortest_recent_round_trip() -> None:
+    """The true offset, 3 s, is within the uncertainty at any time of the master's reading."""
     clock = Clock()
     assert clock.offset is None
     for seconds, read_after in ((0.5, 0.0), (0.25, 0.25), (0.375, 0.125)):

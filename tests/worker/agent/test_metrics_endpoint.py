@@ -1,4 +1,4 @@
-"""What the agent's /metrics says of a rank, whose process can say nothing in another's name."""
+"""The agent's /metrics: values of a rank, without forged series of its process."""
 
 import os
 import subprocess
@@ -36,7 +36,7 @@ def registry(collector: WorkerCollector) -> CollectorRegistry:
 def shown(
     collector: WorkerCollector, registry: CollectorRegistry, attempt: Attempt
 ) -> CollectorRegistry:
-    """The same while it runs a rank."""
+    """The registry while the worker runs a rank."""
     collector.show(attempt)
     return registry
 
@@ -66,7 +66,7 @@ def test_a_rank_runs_until_its_process_has_ended(
 
 
 def run_python(attempt: Attempt, *arguments: str) -> None:
-    """Run a process as the attempt's rank would."""
+    """Run a Python process with the environment of the attempt's rank."""
     rank = {names.ENV_RUN_ID: "7", names.ENV_MULTIPROC_DIR: str(attempt.counters)}
     subprocess.run([sys.executable, *arguments], env={**os.environ, **rank}, check=True)
 
@@ -76,7 +76,7 @@ def totals_file(attempt: Attempt, rank: int | str, pid: int = 5) -> Path:
 
 
 def write_totals(attempt: Attempt, rank: int | str, pid: int = 5) -> None:
-    """Write 3 steps, as the process of a rank does."""
+    """Write the totals of 3 steps, like a rank's process."""
     totals = TotalsFile(totals_file(attempt, rank, pid))
     totals.observe_step(0.002)
     totals.publish(3, 30, {"forward": 1.5})
@@ -99,7 +99,7 @@ def test_the_totals_of_a_rank_are_those_of_its_processes(
     assert progress_at == pytest.approx(time.time(), abs=60)
 
 
-def test_files_that_are_no_totals_are_ignored(shown: CollectorRegistry, attempt: Attempt) -> None:
+def test_invalid_totals_files_are_ignored(shown: CollectorRegistry, attempt: Attempt) -> None:
     write_totals(attempt, 1)
     for rank, content in enumerate([b"", b"\xff" * 10, b"\xff" * 1000], 2):
         totals_file(attempt, rank).write_bytes(content)
@@ -111,7 +111,7 @@ def test_files_that_are_no_totals_are_ignored(shown: CollectorRegistry, attempt:
     assert steps <= {"0.0", "1.0", "3.0", "0.002"}
 
 
-def test_a_worker_with_several_processes_has_their_ranks(
+def test_a_worker_with_several_processes_shows_all_their_ranks(
     shown: CollectorRegistry, attempt: Attempt
 ) -> None:
     for rank in ("10", "9", "other", "-1"):
@@ -133,7 +133,7 @@ for n in range(%d):
 """
 
 
-def test_what_is_published_in_the_names_of_others_and_what_is_no_file_are_left_out(
+def test_forged_series_and_irregular_files_are_left_out(
     shown: CollectorRegistry, attempt: Attempt, caplog: pytest.LogCaptureFixture
 ) -> None:
     run_python(attempt, "-m", "tests.worker.agent.publishing")
@@ -141,18 +141,18 @@ def test_what_is_published_in_the_names_of_others_and_what_is_no_file_are_left_o
     forged = {s.name for family in shown.collect() for s in family.samples if s.value == _FORGED}
     assert forged == {"of_the_user"}
     text = generate_latest(shown).decode()
-    assert time.monotonic() - began < 1, "a named pipe keeps no one waiting"
+    assert time.monotonic() - began < 1, "reading waited for a named pipe"
     assert "2000000" not in text
     assert 'pod="forged"' not in text
     assert caplog.text.count("series of run-7-") == 1
 
 
-def test_a_million_series_leave_the_agents_own_and_the_processs_totals(
+def test_a_million_series_do_not_displace_the_agents_own(
     shown: CollectorRegistry, attempt: Attempt
 ) -> None:
     write_totals(attempt, 1)
     run_python(attempt, "-c", _MANY % 20_000)
-    # Ten times as large as what is read; a million need minutes to be written.
+    # This file is ten times as large as the limit. Writing a million series would take minutes.
     large = attempt.counters / "gauge_max_99.db"
     [written] = attempt.counters.glob("gauge_max_*.db")
     large.write_bytes((200 << 20).to_bytes(4, "little") + written.read_bytes()[4:])
@@ -165,7 +165,7 @@ def test_a_million_series_leave_the_agents_own_and_the_processs_totals(
     assert len(text.splitlines()) < 2500
 
 
-def test_files_of_nonsense_hide_nothing(shown: CollectorRegistry, attempt: Attempt) -> None:
+def test_corrupt_files_do_not_hide_the_totals(shown: CollectorRegistry, attempt: Attempt) -> None:
     write_totals(attempt, 1)
     for used, byte in product([0, 3, 100, 2**31 - 1, 2**32 - 1], [b"\x00", b"\xff", b"{"]):
         for kind in ("counter", "gauge_max", "gauge_nonsense", "histogram", "summary"):
@@ -175,7 +175,7 @@ def test_files_of_nonsense_hide_nothing(shown: CollectorRegistry, attempt: Attem
         assert 'mlbench_worker_steps_total{rank="1",run_id="7"} 3.0' in text, (used, byte)
 
 
-def test_without_the_folder_the_agent_still_tells_of_itself(
+def test_a_missing_folder_does_not_hide_the_agents_series(
     shown: CollectorRegistry, attempt: Attempt
 ) -> None:
     attempt.counters.rmdir()

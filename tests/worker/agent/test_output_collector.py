@@ -1,4 +1,4 @@
-"""What a rank leaves in its output folder is packed as it is, whatever else lies there."""
+"""A rank's output folder is packed unchanged, whatever kinds of files it contains."""
 
 import hashlib
 import os
@@ -57,25 +57,23 @@ def test_small_files_are_packed_and_a_large_one_stays(attempt: Attempt) -> None:
     assert (Path(listed.folder) / "model.pt").read_bytes() == model
 
 
-def test_a_folder_that_is_packed_whole_is_removed(attempt: Attempt) -> None:
+def test_a_completely_packed_folder_is_removed(attempt: Attempt) -> None:
     (attempt.output / "report.txt").write_text("fine")
     attempt._note_exit(Exit(0, 0.0))
     attempt.forget()
     assert not attempt.output.exists()
 
 
-def test_an_agent_that_was_killed_leaves_it_to_the_next_one(attempt: Attempt) -> None:
+def test_the_next_agent_packs_the_output_of_a_killed_agent(attempt: Attempt) -> None:
     (attempt.output / "a").write_text("1")
     resumed = known(Attempt.resume(attempt.folder.parent))
     packed = read(resumed)
     assert packed[1] == {"a": b"1"}
-    (attempt.output / "a").write_text("2")  # what may be shipped already must stay
+    (attempt.output / "a").write_text("2")  # the pack may be shipped in part, so it must not change
     assert read(known(Attempt.resume(attempt.folder.parent))) == packed
 
 
-def test_links_pipes_and_names_that_cannot_be_shown_are_not_packed(
-    attempt: Attempt, tmp_path: Path
-) -> None:
+def test_links_pipes_and_unprintable_names_are_not_packed(attempt: Attempt, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.mkdir()
     (secret / "key").write_text("secret")
@@ -108,7 +106,9 @@ def test_number_and_bytes_are_bounded(attempt: Attempt, monkeypatch: pytest.Monk
     assert "5 files" in attempt.file("stderr").read_text()
 
 
-def test_a_deep_and_a_wide_tree_end(attempt: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_search_of_a_large_tree_is_limited(
+    attempt: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(output_collector, "_MAX_LOOKED_AT", 20)
     deep = attempt.output.joinpath(*["deep"] * 12)
     deep.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Real networks of ranks: what is sent in them, who is heard from them, and how they end."""
+"""Real networks of ranks: bandwidth, access to the agent, and cleanup."""
 
 import os
 import signal
@@ -33,7 +33,7 @@ with socket.create_server((sys.argv[1], 9000)) as server:
     while peer.recv(1 << 16):
         pass
 """
-# Timed where it is sent: whoever is late only makes it seem slower.
+# Timed at the sender. A delay of the receiver can only make the network seem slower.
 _SEND = """
 import socket, sys, time
 with socket.create_connection((sys.argv[1], 9000)) as peer:
@@ -78,7 +78,7 @@ def ability() -> Ability:
 
 @pytest.fixture(params=["as this user may", "in a user namespace"])
 def switch(request: pytest.FixtureRequest, ability: Ability, tmp_path: Path) -> Iterator[Path]:
-    """The file of a switch, which is made as root may, and as others may."""
+    """The file of a switch, made with this user's rights and in a user namespace."""
     if request.param == "in a user namespace":
         ability = replace(ability, unshare=_USERS)
     file = tmp_path / "switch"
@@ -89,7 +89,7 @@ def switch(request: pytest.FixtureRequest, ability: Ability, tmp_path: Path) -> 
 
 
 def ports(switch: Path) -> int:
-    """Count what is plugged into a switch."""
+    """Return the number of ports in use on a switch."""
     command = ["nsenter", "--target", switch.read_text().strip(), "--net", "--user", "ip", "-o"]
     if os.geteuid() == 0:
         command.remove("--user")
@@ -101,10 +101,12 @@ def run(command: list[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-# Of a short message, the two packets that pass at once are a part of 12 %. It takes 10 ms, for
-# which a busy machine may stand still several times.
+# Two packets pass without delay, which is 12 % of a short message. The short message takes 10 ms,
+# and a busy machine may pause several times in that time.
 @pytest.mark.parametrize(("size", "least", "most"), [(2_500_000, 15, 20), (24_648, 2, 23)])
-def test_a_rank_sends_as_fast_as_it_may(switch: Path, size: int, least: float, most: float) -> None:
+def test_a_rank_sends_at_its_bandwidth_limit(
+    switch: Path, size: int, least: float, most: float
+) -> None:
     addresses = ("198.18.1.1", "198.18.1.2")
     shaping = Shaping(max_bandwidth=20.0)
     networks = [attach(Attachment(address, 15, shaping), switch) for address in addresses]
@@ -119,16 +121,16 @@ def test_a_rank_sends_as_fast_as_it_may(switch: Path, size: int, least: float, m
         send = second.inside([sys.executable, "-c", _SEND, addresses[0], str(size)])
         done = run_text(send, check=True)
         assert least < float(done.stdout) < most
-        # With the headers of packets of 1,500 bytes at most, and of those that make a connection.
+        # Traffic includes the headers of packets of up to 1,500 bytes, and of the handshake.
         sent = second.traffic().sent
         assert 1.04 * size < sent < 1.08 * size + 1000
-        # The two are not read at once: the last packets may be on their way.
+        # The counters are not read at the same time, so the last packets may be on their way.
         assert sent - 2000 < first.traffic().received < sent + 2000
         assert ports(switch) == 2
     wait_for(lambda: ports(switch) == 0, what="nothing is left")
 
 
-def test_what_speaks_to_the_agent_is_heard(switch: Path) -> None:
+def test_a_process_in_the_network_can_reach_the_agent(switch: Path) -> None:
     network = attach(Attachment("198.18.1.1", 15, Shaping(max_bandwidth=20.0)), switch)
     routes = [lambda _: ReceiverResponse({})]
     with (
@@ -140,7 +142,7 @@ def test_what_speaks_to_the_agent_is_heard(switch: Path) -> None:
     assert done.stdout == f"{os.geteuid()} {{}}\n"
 
 
-def test_nothing_is_left_of_an_agent_that_is_killed(switch: Path) -> None:
+def test_a_killed_agent_leaves_no_network(switch: Path) -> None:
     with run([sys.executable, "-c", _AGENT, str(switch)]) as agent:
         assert known(agent.stdout).readline() == "\n"
         assert ports(switch) == 1
@@ -148,7 +150,7 @@ def test_nothing_is_left_of_an_agent_that_is_killed(switch: Path) -> None:
     wait_for(lambda: ports(switch) == 0, what="nothing is left")
 
 
-def test_what_cannot_be_is_said(switch: Path, tmp_path: Path) -> None:
+def test_an_impossible_network_is_an_error(switch: Path, tmp_path: Path) -> None:
     impossible = Attachment("198.18.1.1", 99, Shaping(max_bandwidth=20.0))
     with pytest.raises(NetworkError, match="cannot create a private network: ip address add"):
         attach(impossible, switch)

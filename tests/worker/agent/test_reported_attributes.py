@@ -1,4 +1,4 @@
-"""What an agent states of a run before it starts it: of this machine, for a real repository."""
+"""Attributes of machine and code that an agent reports before a run starts."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def state(command: str, folder: Path | None, offset: Offset | None = None) -> di
     return ReportedAttributes(os.environ).state(assignment, offset)
 
 
-def test_all_that_is_known(script: Path) -> None:
+def test_all_known_attributes_are_reported(script: Path) -> None:
     facts = state("bash train.py", script.parent, Offset(0.25, 0.125))
     assert facts["hostname"] == platform.node()
     assert facts["python"] == platform.python_version()
@@ -42,7 +42,7 @@ def test_all_that_is_known(script: Path) -> None:
     assert facts["clock_uncertainty_seconds"] == 0.125
 
 
-def test_what_cannot_be_told_is_none(tmp_path: Path) -> None:
+def test_unknown_attributes_are_none(tmp_path: Path) -> None:
     found = state("/no/such/python train.py", tmp_path / "gone")
     assert found["cpus"]
     for name in ("python", "git", "code", "clock_offset_seconds", "clock_uncertainty_seconds"):
@@ -50,13 +50,13 @@ def test_what_cannot_be_told_is_none(tmp_path: Path) -> None:
     assert found["packages"] == {}
 
 
-def test_what_is_stated_has_bounds(tmp_path: Path) -> None:
+def test_reported_attributes_are_limited_in_size(tmp_path: Path) -> None:
     packages = {f"package-{number}": "1" * 5000 for number in range(1000)}
     found = bounded({"hostname": "h" * 5000, "git": {"commit": "c" * 5000}, "packages": packages})
     assert (found["hostname"], found["git"]) == ("h" * 1024, {"commit": "c" * 1024})
     assert isinstance(found["packages"], dict)
     assert 50 < len(found["packages"]) < 1000
-    # The master takes 64 KiB.
+    # The master accepts at most 64 KiB.
     assert 50_000 < len(json.dumps(found)) < 64_000
     few = {"hostname": "h", "packages": {"torch": "2"}}
     assert bounded(few) == few

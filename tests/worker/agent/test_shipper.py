@@ -1,4 +1,4 @@
-"""The shipper brings every byte to the master, whatever the master does meanwhile."""
+"""The shipper delivers every byte to the master, despite the master's failures."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from tests.conftest import wait_for
 
 
 class Master(MasterClient):
-    """Holds streams by offset as the master does, and can be told to misbehave."""
+    """Stores streams by offset like the master, and can be made to fail."""
 
     def __init__(self) -> None:
         self.held: dict[str, bytearray] = {}
@@ -29,7 +29,7 @@ class Master(MasterClient):
         return bytes(self.held.get("metrics", b""))
 
     def ship(self, path: str, offset: int, data: bytes) -> Shipped:
-        """Take the new part of a piece."""
+        """Store the new part of a piece."""
         if self.away:
             raise MasterClientError("away")
         if self.closed:
@@ -62,7 +62,9 @@ def end(attempt: Attempt, shipper: Shipper) -> None:
     assert not shipper.is_alive()
 
 
-def test_it_ends_once_all_is_shipped(attempt: Attempt, master: Master, shipper: Shipper) -> None:
+def test_it_finishes_once_all_is_shipped(
+    attempt: Attempt, master: Master, shipper: Shipper
+) -> None:
     shipper.start()
     big = b"x" * 1_500_000
     attempt.file("stdout").write_bytes(big)
@@ -76,7 +78,7 @@ def test_it_ends_once_all_is_shipped(attempt: Attempt, master: Master, shipper: 
     assert max(len(piece) for piece in master.pieces) <= 512 << 10
 
 
-def test_it_ships_as_often_as_the_master_says_and_at_once_in_the_end(
+def test_it_follows_the_masters_interval_and_ships_the_end_at_once(
     attempt: Attempt, master: Master, shipper: Shipper
 ) -> None:
     master.next_ship_seconds = 30.0
@@ -88,10 +90,10 @@ def test_it_ships_as_often_as_the_master_says_and_at_once_in_the_end(
     assert len(master.pieces) == 1
     attempt.file("stdout").write_bytes(b"done\n")
     end(attempt, shipper)
-    assert master.pieces[1:] == [b"second\n", b"done\n"], "values go before logs"
+    assert master.pieces[1:] == [b"second\n", b"done\n"], "logs were shipped before values"
 
 
-def test_a_master_that_is_away_gets_it_later(
+def test_an_unreachable_master_gets_the_data_later(
     attempt: Attempt, master: Master, shipper: Shipper
 ) -> None:
     master.away = True
@@ -104,7 +106,7 @@ def test_a_master_that_is_away_gets_it_later(
     assert master.metrics() == b"line\n"
 
 
-def test_a_master_that_has_less_than_was_sent_gets_it_again(
+def test_data_that_the_master_lost_is_sent_again(
     attempt: Attempt, master: Master, shipper: Shipper
 ) -> None:
     shipper.start()
@@ -117,7 +119,7 @@ def test_a_master_that_has_less_than_was_sent_gets_it_again(
 
 
 @pytest.mark.parametrize("reason", ["closed", "full"])
-def test_it_ends_where_the_master_takes_no_more(
+def test_it_finishes_if_the_master_refuses_more_data(
     attempt: Attempt, master: Master, shipper: Shipper, reason: str
 ) -> None:
     setattr(master, reason, True)

@@ -1,4 +1,4 @@
-"""A recorded rank whose master is away or answers anything keeps all, and waits but little."""
+"""A recorded rank keeps all data and hardly waits if its master is unreachable or misbehaves."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -30,11 +30,11 @@ _MASTERS = {
 
 
 @pytest.mark.slow
-def test_whoever_answers_the_command_runs_and_all_is_kept(
+def test_the_command_runs_and_all_data_is_kept_despite_any_master(
     client: ApiClient, stack: Home, tmp_path: Path
 ) -> None:
     def record(name: str) -> tuple[str, float]:
-        """Record 20 losses, and the command's end; return what was said, and the seconds after."""
+        """Record 20 losses. Return the command's messages, and its delay after the last step."""
         user = environ(tmp_path / name, urls[name], "a-wrong-token")
         code = 3 if name == "refuses" else 0
         steps = f"{STEPS} date +%s.%N; exit {code}"
@@ -54,7 +54,7 @@ def test_whoever_answers_the_command_runs_and_all_is_kept(
         with ThreadPoolExecutor(len(urls)) as pool:
             results = dict(zip(urls, pool.map(record, urls), strict=True))
     assert results["refuses"][1] < 10
-    # Ten seconds, and what ten processes take to end on a machine that has two cores.
+    # Ten seconds, plus the time that ten processes need to end on a machine with two cores.
     assert max(after for _, after in results.values()) < 20, results
 
     user = at_stack(stack, tmp_path)
@@ -77,10 +77,10 @@ def test_whoever_answers_the_command_runs_and_all_is_kept(
 
 
 @pytest.mark.slow
-def test_interference_is_that_of_the_training(
+def test_interference_is_measured_only_during_training(
     client: ApiClient, stack: Home, tmp_path: Path
 ) -> None:
-    # The agent describes the machine during the first seconds, which is no recorded value.
+    # The agent describes the machine during the first seconds. That time is not training.
     command = ["sh", "-c", f"sleep 8; {STEPS}", "40", "0.1"]
     done = run_text([*RECORD, "--", *command], env=at_stack(stack, tmp_path))
     run = sealed(client, run_of(client, done.stderr))
@@ -89,7 +89,7 @@ def test_interference_is_that_of_the_training(
     assert interference.measured.seconds < known(result.wall_seconds) - 8
 
 
-def test_a_folder_of_nothing(stack: Home, tmp_path: Path) -> None:
+def test_a_folder_without_recorded_runs_is_refused(stack: Home, tmp_path: Path) -> None:
     done = run_text([RECORD[0], "ship", tmp_path], env=at_stack(stack, tmp_path))
     assert done.returncode == 2
     assert done.stderr.startswith(f"mlbench: {tmp_path} holds nothing to ship: ")

@@ -1,4 +1,4 @@
-"""Which file a command runs, the state of its repository, and what its Python has installed."""
+"""A command's source file, the state of its repository, and its Python's packages."""
 
 import os
 import re
@@ -48,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
         ("python", None),
         ("python -m", None),
         ("python gone.py data.csv", None),
-        # What only starts the code of somebody else.
+        # Programs that only start somebody else's code.
         ("python -m pytest train.py", "train.py"),
         ("torchrun --nproc-per-node 2 train.py data.csv", "train.py"),
         ("bash train.sh", "train.sh"),
@@ -58,19 +58,19 @@ def folder(tmp_path: Path) -> Path:
         (f"echo {'x' * 5000}", None),
     ],
 )
-def test_the_file(folder: Path, command: str, source: str | None) -> None:
+def test_the_source_file_of_a_command(folder: Path, command: str, source: str | None) -> None:
     found = find_source(command.split(" "), folder)
     assert found == (folder / source if source else None)
 
 
-def test_an_installed_program_only_starts_the_code(folder: Path) -> None:
+def test_an_installed_launcher_is_not_the_source_file(folder: Path) -> None:
     assert find_source(["/usr/bin/env", "python", "train.py"], folder) == folder / "train.py"
     for name in ("venv/lib/own.so", "venv/bin/torchrun", "bin/own"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
     assert find_source(["venv/bin/torchrun", "train.py"], folder) == folder / "train.py"
     assert find_source(["venv/bin/torchrun"], folder) == folder / "venv/bin/torchrun"
-    # One's own program, in a folder of that name.
+    # The user's own program, in a folder named "bin".
     assert find_source(["bin/own", "data.csv"], folder) == folder / "bin/own"
 
 
@@ -143,7 +143,7 @@ def dirty(source: Path) -> bool | None:
     return state.dirty
 
 
-def test_a_change_of_what_is_tracked_makes_a_repository_dirty(script: Path) -> None:
+def test_a_change_of_a_tracked_file_makes_a_repository_dirty(script: Path) -> None:
     head = git(script.parent, "rev-parse", "HEAD")
     assert git_state(script, os.environ) == GitState(head, False, str(script.parent.parent))
     beside = script.parent.parent / "beside.py"
@@ -158,14 +158,14 @@ def test_a_change_of_what_is_tracked_makes_a_repository_dirty(script: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["new.py", ":(glob)*.py", "-odd.py"])
-def test_a_script_that_is_not_tracked(script: Path, name: str) -> None:
+def test_an_untracked_script_is_dirty(script: Path, name: str) -> None:
     new = script.with_name(name)
     new.touch()
     assert dirty(new) is True
     assert dirty(script) is False
 
 
-def test_the_repository_that_a_hook_runs_in_is_not_asked(tmp_path: Path, script: Path) -> None:
+def test_the_repository_in_the_environment_is_ignored(tmp_path: Path, script: Path) -> None:
     other = tmp_path / "other"
     git(tmp_path, "init", "-q", str(other))
     git(other, "commit", "-q", "--allow-empty", "-m", "another")
@@ -173,7 +173,7 @@ def test_the_repository_that_a_hook_runs_in_is_not_asked(tmp_path: Path, script:
     assert state == git_state(script, os.environ)
 
 
-def test_what_a_repository_ignores_is_not_its_code(script: Path) -> None:
+def test_ignored_files_have_no_git_state(script: Path) -> None:
     (script.parent.parent / ".gitignore").write_text("venv\n")
     installed = script.parent.parent / "venv/bin/train"
     installed.parent.mkdir(parents=True)
@@ -181,7 +181,7 @@ def test_what_a_repository_ignores_is_not_its_code(script: Path) -> None:
     assert git_state(installed, os.environ) is None
 
 
-def test_without_a_repository_or_git_it_is_the_commit_that_an_image_states(
+def test_without_a_repository_the_commit_comes_from_the_environment(
     tmp_path: Path, script: Path
 ) -> None:
     source = tmp_path / "train.py"
@@ -191,13 +191,13 @@ def test_without_a_repository_or_git_it_is_the_commit_that_an_image_states(
         assert git_state(file, environ) is None
         assert git_state(file, {**environ, **stated}) == GitState("abc", None, None)
     git(tmp_path, "init", "-q")
-    assert git_state(source, os.environ) is None, "no commit yet"
+    assert git_state(source, os.environ) is None, "the repository has no commit"
     assert git_state(script, os.environ | stated) == git_state(script, os.environ)
 
 
-def test_the_index_is_left_alone(script: Path) -> None:
+def test_the_index_is_not_changed(script: Path) -> None:
     index = script.parent.parent / ".git/index"
-    # Newer than the index says, so that git would like to note it.
+    # The changed time would make git update its index.
     os.utime(script)
     before = index.read_bytes()
     assert dirty(script) is False
@@ -206,30 +206,30 @@ def test_the_index_is_left_alone(script: Path) -> None:
 
 @pytest.fixture(scope="module")
 def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python that has nothing installed."""
+    """A Python without installed packages."""
     folder = tmp_path_factory.mktemp("other")
     venv.create(folder, with_pip=False)
     return folder / "bin/python"
 
 
 def install(python: Path, name: str) -> None:
-    """Install an empty distribution, as pip would leave it."""
+    """Install an empty distribution, as pip would."""
     [packages] = python.parent.parent.glob("lib/python3*/site-packages")
     folder = packages / f"{name}-1.5.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.5\n")
 
 
-def test_another_python_and_what_is_installed_meanwhile(other: Path) -> None:
+def test_newly_installed_packages_of_another_python_are_found(other: Path) -> None:
     pythons = Pythons(os.environ)
     assert "late" not in getattr(pythons.ask(str(other)), "packages", {"late": ""})
     install(other, "late")
     found = known(pythons.ask(str(other)))
     assert found.packages["late"] == "1.5"
-    assert pythons.ask(str(other)) is found  # not asked again
+    assert pythons.ask(str(other)) is found  # cached
 
 
-def test_a_program_that_is_no_python_says_nothing() -> None:
+def test_other_programs_are_not_taken_for_a_python() -> None:
     pythons = Pythons(os.environ)
     assert not any(map(pythons.ask, ["/bin/false", "/bin/echo", "/no/such/python"]))
 
@@ -244,14 +244,14 @@ def test_the_python_of_a_command(other: Path, tmp_path: Path) -> None:
         ("bash", "train.sh"): sys.executable,
         ("./train",): sys.executable,
         ("/somewhere/python3.13t", "train.py"): "/somewhere/python3.13t",
-        # It would run, and not say what it has installed.
+        # Running the script would not print a list of packages.
         ("./python_train.sh",): sys.executable,
         ("./python-train",): sys.executable,
     }.items():
         assert python_of(command, tmp_path, environ) == python
 
 
-def test_the_python_that_a_script_names_or_else_the_agents(other: Path, tmp_path: Path) -> None:
+def test_the_python_comes_from_the_shebang_or_is_the_agents(other: Path, tmp_path: Path) -> None:
     script, environ = tmp_path / "train", {"PATH": f"{tmp_path}:{other.parent}"}
     for first in (f"#!{other}", "#!/usr/bin/env python", "#! /usr/bin/env -S python -u"):
         script.write_text(f"{first}\nimport torch\n")
@@ -271,7 +271,7 @@ def answer(code: str, seconds: float = 20.0) -> bytes | None:
     return ask([sys.executable, "-c", code], Path("/"), _ENVIRON, seconds)
 
 
-def test_what_fails_says_nothing_and_a_long_answer_is_cut() -> None:
+def test_failed_output_is_ignored_and_long_output_is_cut() -> None:
     assert answer("print('yes'); raise SystemExit(1)") is None
     assert len(answer("while True: print('x' * 1000)") or b"") == 1 << 20
 
@@ -280,11 +280,11 @@ def test_what_fails_says_nothing_and_a_long_answer_is_cut() -> None:
     "code",
     [
         "import os, time; os.close(1); time.sleep(60)",
-        # Somebody who holds the pipe open, in a session of its own.
+        # A process in another session holds the pipe open.
         "import subprocess; subprocess.Popen(['sleep', '20'], start_new_session=True)",
     ],
 )
-def test_what_does_not_end_is_not_waited_for(code: str) -> None:
+def test_a_process_that_does_not_end_times_out(code: str) -> None:
     began = time.monotonic()
     assert answer(code, 0.5) is None
     assert time.monotonic() - began < 5

@@ -1,4 +1,4 @@
-"""The agent's files: whatever has their place, no byte is lost, and damage is noticed."""
+"""The agent's stream files lose no byte, survive other files in their place, and report damage."""
 
 import os
 import resource
@@ -18,7 +18,7 @@ def make_link(path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, make_link])
-def test_what_is_no_regular_file_is_not_read(make: Callable[[Path], None], tmp_path: Path) -> None:
+def test_only_regular_files_are_read(make: Callable[[Path], None], tmp_path: Path) -> None:
     path = tmp_path / "odd"
     make(path)
     assert stream_files.open_regular(path) is None
@@ -26,7 +26,7 @@ def test_what_is_no_regular_file_is_not_read(make: Callable[[Path], None], tmp_p
         stream_files.read_json(path)
 
 
-def test_a_file_is_written_over_another_or_leaves_nothing(tmp_path: Path) -> None:
+def test_a_file_is_written_completely_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "exit.json"
     os.mkfifo(path)
     stream_files.write_json(path, {"code": 0})
@@ -40,7 +40,9 @@ def test_a_file_is_written_over_another_or_leaves_nothing(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, make_link])
-def test_a_folder_of_ones_own_takes_its_place(make: Callable[[Path], None], tmp_path: Path) -> None:
+def test_a_private_folder_replaces_other_files(
+    make: Callable[[Path], None], tmp_path: Path
+) -> None:
     path = tmp_path / "own"
     make(path)
     stream_files.own_folder(path)
@@ -54,13 +56,13 @@ _REMOVE = (
 )
 
 
-def test_folders_that_nobody_may_write_in_are_removed(tmp_path: Path) -> None:
+def test_read_only_folders_are_removed(tmp_path: Path) -> None:
     sealed = tmp_path / "cache" / "sealed"
     (sealed / "inner").mkdir(parents=True)
     (sealed / "inner" / "file").touch()
     (sealed / "inner").chmod(0o555)
     sealed.chmod(0o500)
-    # Root may do anything, unless it gives that up.
+    # Root ignores permissions unless it drops that capability.
     as_others = ("setpriv", "--bounding-set", "-dac_override") if os.getuid() == 0 else ()
     done = subprocess.run(
         [*as_others, sys.executable, "-c", _REMOVE, tmp_path / "cache"],
@@ -70,7 +72,7 @@ def test_folders_that_nobody_may_write_in_are_removed(tmp_path: Path) -> None:
     assert (done.stderr, (tmp_path / "cache").exists()) == (b"", False)
 
 
-def test_only_the_link_is_removed(tmp_path: Path) -> None:
+def test_a_link_is_removed_without_its_target(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     kept.mkdir()
     (tmp_path / "link").symlink_to(kept)
@@ -78,12 +80,12 @@ def test_only_the_link_is_removed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [kept]
 
 
-def test_what_cannot_be_removed_is_logged_and_left(
+def test_failures_to_remove_a_folder_are_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     stream_files.remove(tmp_path / "none")
     assert "cannot remove" in caplog.text
-    # Too deep for the interpreter as it is here, but not for one that cleans up after a test.
+    # The tree is too deep for the lowered recursion limit here, but not for pytest's cleanup.
     (tmp_path / "deep").joinpath(*["d"] * 200).mkdir(parents=True)
     most = sys.getrecursionlimit()
     sys.setrecursionlimit(200)
@@ -104,7 +106,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def metrics(path: Path) -> stream_files.MetricsFile:
-    """One with the agent's own line, which has been read."""
+    """A metrics file with the agent's own line, which has been read."""
     made = stream_files.MetricsFile(path, stream_files.create_stream(path))
     made.append(_FACTS)
     assert made.read(0, 1000) == _FACTS
@@ -113,7 +115,7 @@ def metrics(path: Path) -> stream_files.MetricsFile:
 
 @pytest.fixture
 def log(path: Path) -> stream_files.LogFile:
-    """One of which 9 bytes have been read."""
+    """A log file of which 9 bytes have been read."""
     made = stream_files.LogFile(path, stream_files.create_stream(path))
     path.write_bytes(b"one\ntwo\nt")
     assert made.read(0, 9) == b"one\ntwo\nt"
@@ -121,7 +123,7 @@ def log(path: Path) -> stream_files.LogFile:
 
 
 @pytest.mark.parametrize("unlink", [False, True])
-def test_what_is_appended_is_read_by_offset(
+def test_appended_bytes_are_read_by_offset(
     metrics: stream_files.MetricsFile, path: Path, unlink: bool
 ) -> None:
     with path.open("ab") as file:
@@ -131,23 +133,23 @@ def test_what_is_appended_is_read_by_offset(
     begin = len(_FACTS)
     assert metrics.read(begin, 2) == b"12"
     assert metrics.read(begin + 2, 100) == b"345"
-    assert metrics.read(begin, 100) == b"12345", "the master may want it again"
+    assert metrics.read(begin, 100) == b"12345", "bytes cannot be read again"
     assert (metrics.size(), metrics.damage) == (begin + 5, "")
 
 
-def test_the_agents_line_counts_as_read_before_it_is(path: Path) -> None:
+def test_an_overwritten_first_line_is_noticed(path: Path) -> None:
     made = stream_files.MetricsFile(path, stream_files.create_stream(path))
     made.append(_FACTS)
     path.write_bytes(_FACTS.replace(b"1.5", b"2.5"))
     assert made.read(0, 100) == b""
     assert made.damage.startswith("was overwritten by the command: open it for ")
-    assert made.size() == 0, "what was shipped is all that there will be"
+    assert made.size() == 0, "the stream continues after damage"
 
 
 @pytest.mark.parametrize(
     ("kept", "damage"), [(0, "was cut short from {:,} to 0 bytes"), (990, "was overwritten")]
 )
-def test_it_says_how_the_file_was_damaged(
+def test_the_kind_of_damage_is_reported(
     metrics: stream_files.MetricsFile, path: Path, kept: int, damage: str
 ) -> None:
     with path.open("ab") as file:
@@ -162,10 +164,10 @@ def test_it_says_how_the_file_was_damaged(
 
 
 @pytest.mark.parametrize("held", [9, 4])
-def test_a_log_that_was_cut_goes_on_from_what_the_master_has(
+def test_a_truncated_log_continues_at_the_masters_offset(
     log: stream_files.LogFile, path: Path, held: int
 ) -> None:
-    """If that is less than what was read before, bytes are gone for good."""
+    """If the master has less than was read before, the bytes in between are lost."""
     path.write_bytes(b"new")
     assert log.size() == 9 + 3
     assert log.read(held, 100) == b"new"
@@ -176,13 +178,15 @@ def test_a_log_that_was_cut_goes_on_from_what_the_master_has(
 
 
 @pytest.mark.parametrize("kind", [stream_files.LogFile, stream_files.MetricsFile])
-def test_what_is_missing_has_ended(kind: type[stream_files.StreamFile], path: Path) -> None:
+def test_a_missing_file_is_empty(kind: type[stream_files.StreamFile], path: Path) -> None:
     missing = kind(path, stream_files.open_regular(path))
     assert (missing.read(0, 100), missing.size()) == (b"", 0)
     missing.close()
 
 
-def test_a_file_without_end_is_not_read(metrics: stream_files.MetricsFile, path: Path) -> None:
+def test_a_sparse_file_is_not_read_to_its_end(
+    metrics: stream_files.MetricsFile, path: Path
+) -> None:
     with path.open("ab") as file:
         file.write(b"12345")
     os.truncate(path, 1 << 40)
@@ -192,7 +196,7 @@ def test_a_file_without_end_is_not_read(metrics: stream_files.MetricsFile, path:
     assert metrics.damage == "was made longer without being written"
 
 
-def test_words_that_have_no_room_leave_no_half(
+def test_a_failed_append_leaves_no_partial_line(
     metrics: stream_files.MetricsFile, path: Path
 ) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -207,7 +211,7 @@ def test_words_that_have_no_room_leave_no_half(
 
 
 @pytest.mark.parametrize("length", [1, 3, 7, 100])
-def test_a_secret_is_shown_as_asterisks_wherever_a_reading_begins(path: Path, length: int) -> None:
+def test_a_secret_is_masked_at_any_read_offset(path: Path, length: int) -> None:
     log = stream_files.LogFile(path, stream_files.create_stream(path))
     log.hide(["secret"])
     path.write_bytes(b"at http://me:secret@here, and secret; secre")

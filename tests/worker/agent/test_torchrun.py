@@ -1,4 +1,4 @@
-"""What torchrun is told, and what it tells of a failure."""
+"""Variables for torchrun, and explanations of its failures."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -70,16 +70,16 @@ def of_rank(rank: int, text: str) -> str:
         ("", report()[: report().index("  exitcode  : 1 (pid: 102)")], ""),
     ],
 )
-def test_the_first_error_is_told_with_its_rank_and_line(error: str, stderr: str, told: str) -> None:
+def test_the_first_error_is_reported_with_rank_and_line(error: str, stderr: str, told: str) -> None:
     assert explain(error, stderr) == told
 
 
-def test_an_error_without_a_line_of_the_user_has_the_innermost_one() -> None:
+def test_an_error_outside_user_code_shows_the_innermost_line() -> None:
     assert describe(_TRACEBACK.replace("/home/me/code", "/lib/python3.11")).endswith("(runpy.py:3)")
     assert describe("Traceback (most recent call last):\n") == ""
 
 
-def test_a_command_says_which_job_it_is(tmp_path: Path) -> None:
+def test_options_of_torchrun_override_the_rendezvous(tmp_path: Path) -> None:
     def told(*words: str, workers: int = 2) -> dict[str, str]:
         command = ("torchrun", *words, "train.py")
         return variables(replace(ASSIGNMENT, command=command, world_size=workers), tmp_path)

@@ -1,4 +1,4 @@
-"""A training process ends with all that it started, however it or its agent ends."""
+"""A training process ends with all its descendants, however it or its agent ends."""
 
 import json
 import os
@@ -22,7 +22,7 @@ _SAY_PID = "import os; print(os.getpid(), flush=True)"
 def run(folder: Path, *arguments: str) -> dict[str, float]:
     """Run a command as the agent would, and return its exit."""
     command = [sys.executable, "-m", "tests.worker.agent.run_process", str(folder), *arguments]
-    # Without LINES and COLUMNS, which readline adds behind Python's back.
+    # Readline sets LINES and COLUMNS without Python's knowledge.
     done = run_text(command, env=os.environ, check=True)
     found: dict[str, float] = json.loads(done.stdout)
     return found
@@ -33,7 +33,7 @@ def python(code: str) -> list[str]:
 
 
 def pids(folder: Path) -> list[int]:
-    """Return the process ids that were printed, one a line."""
+    """Return the process ids in the output, one per line."""
     return [int(line) for line in (folder / "stdout").read_text().split()]
 
 
@@ -42,7 +42,7 @@ def gone(pid: int) -> bool:
 
 
 def test_a_process_can_hide_its_environment() -> None:
-    """Even from one of the same user; a test as root drops what it may read beyond that."""
+    """Even processes of the same user cannot read it. As root, the test first becomes nobody."""
     code = (
         "import subprocess, sys;"
         "from mlbench_worker.agent.training_process import hide_from_others;"
@@ -68,7 +68,7 @@ def test_exit_code_time_and_cores(tmp_path: Path) -> None:
     assert (tmp_path / "stderr").read_text() == "why\n"
 
 
-def test_a_command_or_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_command_or_folder_is_reported(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     assert run(tmp_path, "--", "no-such-command", "x")["code"] == 127
     assert run(tmp_path, f"in={gone}", "--", "true")["code"] == 127
@@ -79,7 +79,7 @@ def test_a_command_or_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("own_session", [False, True])
-def test_what_a_process_leaves_behind_is_ended(tmp_path: Path, own_session: bool) -> None:
+def test_processes_that_a_command_leaves_are_ended(tmp_path: Path, own_session: bool) -> None:
     ended = run(
         tmp_path,
         *python(
@@ -97,7 +97,7 @@ def test_what_a_process_leaves_behind_is_ended(tmp_path: Path, own_session: bool
     ("on_term", "code", "least_seconds"),
     [("lambda *_: sys.exit(7)", 7, 0.0), ("signal.SIG_IGN", -9, 1.0)],
 )
-def test_stop_asks_first_and_kills_after_a_grace(
+def test_stop_terminates_and_kills_after_a_grace_period(
     tmp_path: Path, on_term: str, code: int, least_seconds: float
 ) -> None:
     command = (
@@ -124,7 +124,7 @@ if os.fork() == 0:
 
 
 def kill_agent_of(folder: Path, command: list[str], count: int) -> list[int]:
-    """Kill an agent whose process has so many of them; return what it had as descendants."""
+    """Kill an agent once it has ``count`` descendants; return their process ids."""
     agent = subprocess.Popen(
         [sys.executable, "-m", "tests.worker.agent.run_process", str(folder), *command]
     )
@@ -136,13 +136,13 @@ def kill_agent_of(folder: Path, command: list[str], count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("kill", range(3))
-def test_an_agent_that_is_killed_takes_what_left_the_group(tmp_path: Path, kill: int) -> None:
+def test_a_killed_agent_ends_processes_outside_its_group(tmp_path: Path, kill: int) -> None:
     left = kill_agent_of(tmp_path, python(_LEAVING), 3)
     wait_for(lambda: all(gone(pid) for pid in left), 5, f"all are gone after kill {kill}")
 
 
 @pytest.mark.slow
-def test_an_agent_that_is_killed_takes_torchruns_ranks_with_it(tmp_path: Path) -> None:
+def test_a_killed_agent_ends_torchruns_ranks(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(f"{_SAY_PID}\n{_SLEEP}\n")
     torchrun = str(Path(sys.executable).with_name("torchrun"))
     command = ["--", torchrun, "--nproc-per-node=2", str(tmp_path / "train.py")]
@@ -150,7 +150,7 @@ def test_an_agent_that_is_killed_takes_torchruns_ranks_with_it(tmp_path: Path) -
     wait_for(lambda: all(gone(pid) for pid in left), 5, "the ranks are gone")
 
 
-def test_the_next_agent_ends_what_is_left_of_its_attempts_and_nothing_else(tmp_path: Path) -> None:
+def test_the_next_agent_ends_only_processes_of_its_attempts(tmp_path: Path) -> None:
     def start(folder: Path) -> subprocess.Popen[bytes]:
         environ = {**os.environ, ENV_METRICS_FILE: str(folder / "run-1" / "metrics.jsonl")}
         return subprocess.Popen(["sleep", "60"], env=environ, start_new_session=True)

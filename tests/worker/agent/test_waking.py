@@ -1,4 +1,4 @@
-"""An agent that is woken by a datagram polls at once."""
+"""A datagram wakes an agent, which then polls at once."""
 
 import threading
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.conftest import free_port, wait_for
 
 
 class Master(MasterClient):
-    """Counts polls, and asks for the next one in an hour."""
+    """Counts polls, and requests the next one in an hour."""
 
     polls = 0
 
@@ -24,7 +24,7 @@ def test_an_agent_is_woken_by_the_controller(tmp_path: Path) -> None:
     master, port = Master("http://127.0.0.1", "token"), free_port()
     agent = Agent("w-0", tmp_path, lambda: master, WorkerCollector("w-0"), start_in=tmp_path)
     agent.listen("127.0.0.1", port)
-    agent.listen("127.0.0.1", port)  # it is taken: that does no harm
+    agent.listen("127.0.0.1", port)  # the port is in use, which must do no harm
     thread = threading.Thread(target=agent.run)
     thread.start()
     wait_for(lambda: master.polls == 1, what="it polls")
