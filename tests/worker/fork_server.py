@@ -1,7 +1,8 @@
-"""A process that has PyTorch loaded and forks ranks, each of which would take seconds to load it.
+"""A process that loads PyTorch once and forks ranks, each of which would take seconds to load it.
 
-It reads a request a line from stdin, answers with the process id of the fork, and writes the exit
-code to a file when the fork has ended. It ends, with all forks, when its stdin does.
+The process reads one request per line from stdin, responds with the process id of the fork, and
+writes the exit code to a file when the fork has ended. The process and all forks end when stdin is
+closed.
 """
 
 import ctypes
@@ -15,10 +16,11 @@ import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
-# Loaded once, for all. Not prometheus-client: it looks at the environment when it is imported.
+# Loaded once for all forks. prometheus-client is not loaded here because it reads the environment
+# on import.
 _LOADED = (
     "sklearn.datasets",
-    "torch._dynamo",  # by the first optimizer
+    "torch._dynamo",  # imported by the first optimizer
     "mlbench_worker.data.image_loader",
     "mlbench_worker.training.session",
 )
@@ -29,14 +31,14 @@ def main() -> None:
     """Serve until stdin ends."""
     for module in _LOADED:
         importlib.import_module(module)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait for forks
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # reaps the intermediate processes
     for line in open(0, "rb", buffering=0, closefd=False):  # noqa: SIM115
         if os.fork() == 0:
             _wait_for_fork(json.loads(line))
 
 
 def _wait_for_fork(request: dict[str, Any]) -> NoReturn:
-    """Fork, tell the fork's process id, and write its exit code once it has ended."""
+    """Fork, print the fork's process id, and write its exit code once it has ended."""
     _end_with_parent()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     pid = os.fork()

@@ -1,4 +1,4 @@
-"""The digits are real, complete, and always split in the same way."""
+"""The digits are real and complete, and are always split in the same way."""
 
 import torch
 
@@ -15,6 +15,6 @@ def test_the_split_is_complete_stratified_and_fixed() -> None:
         assert part.images.dtype == torch.float32
         assert (part.images.min().item(), part.images.max().item()) == (0.0, 1.0)
         counts = part.labels.bincount(minlength=CLASSES)
-        # Each digit is there 174 to 183 times.
+        # Each digit occurs 174 to 183 times.
         assert ((counts / len(part) - 0.1).abs() < 0.005).all()
     assert digits.sha256 == BENCHMARKS["digits"].facts["data_sha256"][0]

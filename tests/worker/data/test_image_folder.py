@@ -1,4 +1,4 @@
-"""An image folder is listed in one order everywhere, and what is wrong with it is said."""
+"""An image folder is listed in the same order everywhere, and faults in it are reported."""
 
 import shutil
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def paths(files: ImageFiles) -> list[Path]:
     return [files.path(index) for index in range(len(files))]
 
 
-def test_every_image_is_listed_in_order_with_the_number_of_its_class(folder: Path) -> None:
+def test_every_image_is_listed_in_order_with_its_class(folder: Path) -> None:
     data = read_image_folder(folder)
     assert data.classes == tuple(sorted(COLOURS))
     assert paths(data.train) == sorted((folder / "train").glob("*/*"))
@@ -46,7 +46,7 @@ def test_every_image_is_listed_in_order_with_the_number_of_its_class(folder: Pat
         assert files.labels.tolist() == named == [0, 0, 0, 1, 1, 1]
 
 
-def test_the_checksum_is_that_of_the_names(folder: Path) -> None:
+def test_the_checksum_covers_only_the_names(folder: Path) -> None:
     before = read_image_folder(folder).listing_sha256
     image = next((folder / "val").glob("*/*"))
     image.write_bytes(b"other pixels")
@@ -55,7 +55,7 @@ def test_the_checksum_is_that_of_the_names(folder: Path) -> None:
     assert read_image_folder(folder).listing_sha256 != before
 
 
-def test_images_in_any_alphabet_are_found_and_nothing_else(folder: Path) -> None:
+def test_only_images_are_found_in_any_alphabet(folder: Path) -> None:
     (folder / "val" / "LICENSE").touch()
     (folder / "val" / "n01440764" / "notes.txt").touch()
     image = folder / "val" / "n01440764" / "Käfer-虫.PNG"
@@ -87,7 +87,7 @@ def with_classes_of_one_part(folder: Path) -> None:
         (with_classes_of_one_part, "the same classes: only n0, n1, n2 and 2 more is in"),
     ],
 )
-def test_what_is_wrong_with_a_folder_is_said(
+def test_a_fault_in_a_folder_is_reported(
     folder: Path, damage: Callable[[Path], None], said: str
 ) -> None:
     damage(folder)

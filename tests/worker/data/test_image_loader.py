@@ -1,4 +1,4 @@
-"""Image files become batches: which part of each, in which order, and what is broken is named."""
+"""Image files become batches: crops, order, and errors for broken files."""
 
 import os
 import re
@@ -37,7 +37,7 @@ def rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def test_area_and_ratio_of_crops_are_within_bounds_and_cover_them() -> None:
+def test_area_and_ratio_of_crops_span_their_ranges() -> None:
     generator = rng()
     boxes = np.array([random_box(1000, 800, generator) for _ in range(_DRAWS)])
     left, upper, right, lower = boxes.T
@@ -45,7 +45,7 @@ def test_area_and_ratio_of_crops_are_within_bounds_and_cover_them() -> None:
     assert (right.max(), lower.max()) <= (1000, 800)
     areas = (right - left) * (lower - upper) / (1000 * 800)
     ratios = (right - left) / (lower - upper)
-    # To a whole pixel.
+    # Crops have whole pixels, so the bounds are approximate.
     assert 0.079 < areas.min() < 0.09
     assert 0.95 < areas.max() <= 1.0
     assert 3 / 4 - 0.01 < ratios.min() < 0.76
@@ -60,7 +60,7 @@ def test_area_and_ratio_of_crops_are_within_bounds_and_cover_them() -> None:
         ((1, 1), (0, 0, 1, 1)),
     ],
 )
-def test_of_a_very_long_image_the_centre_is_taken(size: tuple[int, int], expected: Box) -> None:
+def test_a_very_long_image_is_cropped_at_its_centre(size: tuple[int, int], expected: Box) -> None:
     boxes = [random_box(*size, rng(seed)) for seed in range(20)]
     assert expected in boxes
     for left, upper, right, lower in boxes:
@@ -68,12 +68,12 @@ def test_of_a_very_long_image_the_centre_is_taken(size: tuple[int, int], expecte
         assert 0 <= upper < lower <= size[1]
 
 
-def test_the_centre_is_in_the_middle_of_the_shorter_side_at_256(tmp_path: Path) -> None:
+def test_the_centre_crop_scales_the_shorter_side_to_256(tmp_path: Path) -> None:
     row = np.linspace(0, 255, 200).astype(np.uint8)  # brighter from left to right
     Image.fromarray(np.tile(row, (100, 1))).save(tmp_path / "ramp.png")
     crop = centre_crop(tmp_path / "ramp.png", 224)
     assert crop.shape == (224, 224, 3)
-    # The image becomes 512x256; the crop shows its columns 144 to 367.
+    # The image is scaled to 512x256, and the crop has its columns 144 to 367.
     brightness = crop[112, :, 0].astype(float)
     assert brightness[0] == pytest.approx(255 * 144.5 / 512, abs=1.5)
     assert brightness[-1] == pytest.approx(255 * 367.5 / 512, abs=1.5)
@@ -92,7 +92,7 @@ def test_any_colours_become_rgb(tmp_path: Path, mode: str, suffix: str) -> None:
         assert crop.min() >= 253
 
 
-def test_a_broken_image_is_named(tmp_path: Path) -> None:
+def test_a_broken_image_is_reported_with_its_path(tmp_path: Path) -> None:
     whole, cut, text = (tmp_path / name for name in ("whole.jpg", "cut.jpg", "text.jpg"))
     noise = rng().integers(0, 255, (64, 64, 3), dtype=np.uint8)
     Image.fromarray(noise).save(whole)
@@ -104,7 +104,7 @@ def test_a_broken_image_is_named(tmp_path: Path) -> None:
 
 
 _CPU = torch.device("cpu")
-_IMAGES = 22  # to train on, and as many to validate on
+_IMAGES = 22  # for training, and 22 more for validation
 _BATCH = 5
 
 _LOAD_FOR_EVER = """
@@ -147,7 +147,8 @@ def assert_same(some: list[Images], others: list[Images]) -> None:
         assert torch.equal(one.labels, other.labels)
 
 
-@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # more than there are cores
+# The test uses more loader processes than there are cores.
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
 @pytest.mark.parametrize("processes", [1, 3])
 def test_any_number_of_processes_loads_the_same_batches(files: ImageFiles, processes: int) -> None:
     assert_same(training(files, processes=processes), training(files))
@@ -155,7 +156,7 @@ def test_any_number_of_processes_loads_the_same_batches(files: ImageFiles, proce
 
 
 @pytest.mark.parametrize("size", [2, 3])
-def test_the_ranks_together_see_the_batches_of_one(files: ImageFiles, size: int) -> None:
+def test_ranks_share_the_batches_of_a_single_process(files: ImageFiles, size: int) -> None:
     shares = [training(files, World(rank, size)) for rank in range(size)]
     joined = [
         Images(
@@ -166,19 +167,19 @@ def test_the_ranks_together_see_the_batches_of_one(files: ImageFiles, size: int)
     assert_same(joined, training(files))
 
 
-def test_an_image_looks_otherwise_in_the_next_epoch(files: ImageFiles) -> None:
+def test_an_image_is_augmented_differently_in_the_next_epoch(files: ImageFiles) -> None:
     alone = ImageFiles(files.folder, files.names[:1], files.labels[:1])
     loading = Loading(32, 0, _CPU)
     looks = [next(training_batches(alone, 1, World(), 0, epoch, loading)) for epoch in range(5)]
     assert len({look.images.numpy().tobytes() for look in looks}) == 5
 
 
-def test_images_are_normalized_and_lie_pixel_by_pixel(files: ImageFiles) -> None:
+def test_images_are_normalized_and_in_channels_last_order(files: ImageFiles) -> None:
     batch = validation(files, _IMAGES)[0]
     assert batch.images.shape == (_IMAGES, 3, 32, 32)
     assert batch.images.dtype == torch.float32
     assert batch.images.is_contiguous(memory_format=torch.channels_last)
-    # Class 0 is red: its red pixels are from 127 to 254, all others of an image below 128.
+    # Class 0 is red: its red pixels are from 127 to 254, all other values are below 128.
     bytes_ = (127 + 63.5, 63.5, 63.5)
     expected = [(b - m) / d for b, m, d in zip(bytes_, MEAN, DEVIATION, strict=True)]
     red = batch.images[batch.labels == 0].mean(dim=(0, 2, 3))
@@ -192,18 +193,19 @@ def test_every_image_is_validated_once_in_order(files: ImageFiles) -> None:
 
 
 @pytest.mark.parametrize("processes", [0, 1])
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, processes: int) -> None:
+def test_an_unreadable_file_is_reported_with_its_path(tmp_path: Path, processes: int) -> None:
     folder = make_image_folder(tmp_path, images=2)
     broken = folder / "val" / "n02123045" / "broken.JPEG"
     broken.write_bytes(b"\xff\xd8\xff")
     with pytest.raises(DataError, match=re.escape(f"the image {broken} cannot be read")) as raised:
         validation(read_image_folder(folder).validation, 2, processes)
-    # A garbage collection would wait five seconds for the loading process.
+    # The traceback keeps the loader alive. A later garbage collection would wait five seconds for
+    # it.
     traceback.clear_frames(raised.tb)
 
 
-def test_the_processes_end_with_a_killed_training_process(tmp_path: Path) -> None:
-    # From a pipe that nobody writes to: as it is with a file system that does not answer.
+def test_loading_processes_end_with_a_killed_training_process(tmp_path: Path) -> None:
+    # The images are pipes without a writer, which block like a file system that does not respond.
     for part in ("train", "val"):
         (tmp_path / part / "class").mkdir(parents=True)
         for number in range(4):

@@ -1,4 +1,4 @@
-"""Batches are the same for any number of ranks, reshuffled each epoch, shifted and mirrored."""
+"""Batches do not depend on the number of ranks, and are shuffled, shifted and mirrored."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ _BATCH = 8
 
 @pytest.fixture
 def data() -> Images:
-    """Images whose only ink is one pixel in the middle, as dark as their label."""
+    """Images with a single pixel of ink in the middle, whose darkness is the label."""
     images = torch.zeros(_COUNT, 1, 5, 5)
     images[:, 0, 2, 2] = torch.arange(1.0, _COUNT + 1)
     return Images(images, torch.arange(1, _COUNT + 1))
@@ -35,7 +35,7 @@ def batches(
 
 
 @pytest.mark.parametrize("size", [2, 3, 8])
-def test_the_ranks_together_see_the_batches_of_one(data: Images, size: int) -> None:
+def test_ranks_share_the_batches_of_a_single_process(data: Images, size: int) -> None:
     alone = batches(data, flip=True)
     shares = [batches(data, rank, size, flip=True) for rank in range(size)]
     for whole, *parts in zip(alone, *shares, strict=True):
@@ -43,7 +43,7 @@ def test_the_ranks_together_see_the_batches_of_one(data: Images, size: int) -> N
         assert torch.equal(torch.cat([part.labels for part in parts]), whole.labels)
 
 
-def test_an_epoch_shows_an_image_once_and_the_next_one_in_another_order(data: Images) -> None:
+def test_each_epoch_has_every_image_once_in_a_new_order(data: Images) -> None:
     first = torch.cat([batch.labels for batch in batches(data, epoch=0)])
     again = torch.cat([batch.labels for batch in batches(data, epoch=0)])
     second = torch.cat([batch.labels for batch in batches(data, epoch=1)])
@@ -75,7 +75,7 @@ def test_images_are_mirrored_half_of_the_time(data: Images) -> None:
     assert 0.35 < (columns == 3).float().mean() < 0.65
 
 
-def test_bytes_are_normalized_and_what_comes_in_from_the_side_is_zero() -> None:
+def test_bytes_are_normalized_and_shifted_in_pixels_are_zero() -> None:
     pixels = torch.full((_BATCH, 2, 3, 3), 7, dtype=torch.uint8)
     data = Images(pixels, torch.zeros(_BATCH, dtype=torch.int64), (3.0, 5.0), (2.0, 4.0))
     (batch,) = augmented_batches(data, _BATCH, World(), 0, 0, shift=1, flip=False)
@@ -87,8 +87,6 @@ def test_bytes_are_normalized_and_what_comes_in_from_the_side_is_zero() -> None:
 
 
 @pytest.mark.parametrize(("batch_size", "ranks"), [(_COUNT + 1, 1), (3, 4), (0, 1)])
-def test_a_batch_that_cannot_be_shared_out_is_refused(
-    data: Images, batch_size: int, ranks: int
-) -> None:
+def test_an_invalid_batch_size_is_refused(data: Images, batch_size: int, ranks: int) -> None:
     with pytest.raises(DataError, match=f"a batch of {batch_size} must hold"):
         next(augmented_batches(data, batch_size, World(0, ranks), 0, 0, shift=1, flip=False))

@@ -1,1 +1,1 @@
-"""Ranks, and their processes."""
+"""Tests of ranks and their processes."""

@@ -1,4 +1,4 @@
-"""Ranks find each other, agree on sums, notice when one is missing, and compute as asked."""
+"""Ranks join each other, compute sums, notice lost peers, and apply device options."""
 
 import shutil
 import sys
@@ -17,7 +17,7 @@ from tests.conftest import free_port
 from tests.support.processes import run_text
 from tests.support.ranks import finish, start_ranks
 
-# Each rank adds 10^rank, and swaps values. It prints what came of it, and where it listens.
+# Each rank adds 10^rank, and swaps values. It prints the results, and its listening addresses.
 _TALK = """
 import os, psutil, torch
 from mlbench_worker.ranks.distributed import join_world
@@ -33,7 +33,7 @@ with join_world() as world:
     print(mine.item(), first.item(), torch.get_num_threads(), interface[:2], *listening, sent)
 """
 
-# Rank 1 joins, and then neither takes part nor ends.
+# Rank 1 joins, and then sleeps without taking part.
 _STALL = """
 import sys, time, torch
 from datetime import timedelta
@@ -46,7 +46,7 @@ with distributed.join_world(timeout=timedelta(seconds=1)) as world:
 """
 
 
-def test_alone_there_is_nobody_to_talk_to() -> None:
+def test_a_single_rank_does_not_communicate() -> None:
     with join_world(environ={}) as world:
         assert world == World(rank=0, size=1)
         values = torch.tensor([1.0, 2.0])
@@ -55,7 +55,7 @@ def test_alone_there_is_nobody_to_talk_to() -> None:
         assert values.tolist() == [1.0, 2.0]
 
 
-def test_ranks_talk_on_loopback_with_the_threads_they_were_given(tmp_path: Path) -> None:
+def test_ranks_communicate_on_loopback_with_their_number_of_threads(tmp_path: Path) -> None:
     ranks = start_ranks(tmp_path, 2, "-c", _TALK)
     assert [rank.output() for rank in ranks] == [("11.0 1.0 1 lo 127.0.0.1 True\n", "")] * 2
 
@@ -68,7 +68,7 @@ def test_ranks_talk_on_loopback_with_the_threads_they_were_given(tmp_path: Path)
         pytest.param("world.swap(torch.ones(1), [1])", marks=pytest.mark.slow),
     ],
 )
-def test_a_silent_peer_is_given_up(call: str, tmp_path: Path) -> None:
+def test_a_silent_peer_times_out(call: str, tmp_path: Path) -> None:
     waiting, silent = start_ranks(tmp_path, 2, "-c", _STALL, call)
     _, errors = waiting.output()
     silent.kill()
@@ -76,7 +76,7 @@ def test_a_silent_peer_is_given_up(call: str, tmp_path: Path) -> None:
     assert "WorldError: rank 0 of 2 lost a peer:" in errors
 
 
-def test_a_peer_that_does_not_come_is_given_up() -> None:
+def test_a_peer_that_does_not_join_times_out() -> None:
     environ = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
     environ["MASTER_PORT"] = str(free_port())
     with (
@@ -97,7 +97,7 @@ def test_a_peer_that_does_not_come_is_given_up() -> None:
         ({"WORLD_SIZE": "2", "MASTER_ADDR": "::1", "MASTER_PORT": "x"}, "peers: invalid literal"),
     ],
 )
-def test_an_environment_that_makes_no_sense_is_refused(environ: dict[str, str], said: str) -> None:
+def test_an_invalid_environment_is_refused(environ: dict[str, str], said: str) -> None:
     with pytest.raises(WorldError, match=said), join_world(environ=environ):
         pass
 
@@ -113,20 +113,20 @@ without_mpi = pytest.mark.skipif(dist.is_mpi_available(), reason="this PyTorch h
         pytest.param("nccl", "backend nccl: it needs NVIDIA GPUs", marks=without_gpu),
     ],
 )
-def test_a_backend_that_is_not_there_is_refused(backend: Backend, said: str) -> None:
+def test_an_unavailable_backend_is_refused(backend: Backend, said: str) -> None:
     with pytest.raises(WorldError, match=said), join_world(backend, {}):
         pass
 
 
 @pytest.mark.parametrize(("total", "size"), [(7, 1), (7, 7), (128, 3), (364, 3)])
-def test_shards_make_up_the_whole(total: int, size: int) -> None:
+def test_shards_cover_all_items(total: int, size: int) -> None:
     items = range(total)
     shards = [items[World(rank, size).shard(total)] for rank in range(size)]
     assert [item for shard in shards for item in shard] == list(items)
     assert max(map(len, shards)) - min(map(len, shards)) <= 1
 
 
-# The work of rank 1 takes longer than a peer is waited for.
+# The work of rank 1 takes longer than the timeout for a lost peer.
 _SLOW = """
 import time
 from datetime import timedelta
@@ -151,12 +151,12 @@ with distributed.join_world() as world:
 """
 
 
-def test_the_slowest_is_waited_for(tmp_path: Path) -> None:
+def test_preparation_waits_for_the_slowest_rank(tmp_path: Path) -> None:
     ranks = start_ranks(tmp_path, 2, "-c", _SLOW)
     assert [rank.output() for rank in ranks] == [("0\n", ""), ("1\n", "")]
 
 
-def test_one_that_fails_ends_all(tmp_path: Path) -> None:
+def test_a_failing_rank_ends_all(tmp_path: Path) -> None:
     waiting, failing = start_ranks(tmp_path, 2, "-c", _FAILING)
     assert "LookupError: no such data" in failing.output()[1]
     assert "WorldError: rank 0 of 2 lost a peer:" in waiting.output()[1]
@@ -183,7 +183,7 @@ def make_model() -> nn.Module:
         (replace(_CPU, compile=True), r"needs a C\+\+ compiler, but g\+\+ is not"),
     ],
 )
-def test_what_this_machine_cannot_do_is_refused(
+def test_options_that_this_machine_lacks_are_refused(
     options: ImageModelOptions, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -199,7 +199,7 @@ def test_what_this_machine_cannot_do_is_refused(
         (replace(_CPU, precision="bf16"), torch.channels_last, torch.bfloat16),
     ],
 )
-def test_images_and_model_get_the_memory_format_and_the_forward_pass_the_precision(
+def test_memory_format_and_precision_are_applied(
     options: ImageModelOptions, layout: torch.memory_format, dtype: torch.dtype
 ) -> None:
     execution = set_up(options, World())
@@ -212,7 +212,7 @@ def test_images_and_model_get_the_memory_format_and_the_forward_pass_the_precisi
     assert not execution.make_scaler().is_enabled()
 
 
-# In a process of its own: torch.compile warns of what PyTorch itself has deprecated.
+# A separate process, because torch.compile raises deprecation warnings from PyTorch itself.
 _COMPILE = """
 import torch
 from torch import nn
@@ -228,12 +228,12 @@ print(translated is model, torch.allclose(translated(images), model(images), ato
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs g++")
-def test_a_compiled_model_answers_the_same() -> None:
+def test_a_compiled_model_computes_the_same() -> None:
     done = run_text([sys.executable, "-c", _COMPILE], check=True)
     assert done.stdout == "False True\n"
 
 
-# Fills and frees a large tensor again and again, and prints how many pages the kernel gave.
+# Fills and frees a large tensor repeatedly, and prints the number of page faults.
 _STEPS = """
 import resource, sys, torch
 from mlbench.benchmarks.task_options import DeviceOptions
@@ -249,7 +249,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 
-def test_kept_memory_costs_no_page_faults(tmp_path: Path) -> None:
+def test_reused_memory_causes_no_page_faults(tmp_path: Path) -> None:
     kept, given_back = (
         int(finish(start_ranks(tmp_path, 1, "-c", _STEPS, mode))[0])
         for mode in ("keep", "give back")

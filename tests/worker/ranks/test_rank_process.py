@@ -1,4 +1,4 @@
-"""Options on the command line; a wrong one is refused with a message that helps."""
+"""Command-line options of a task, and its exit code and error messages."""
 
 import sys
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Config(Options):
         (["--device=cpu", "--fast", "false"], Config(device="cpu", fast=False)),
     ],
 )
-def test_values_are_given_in_any_spelling(argv: list[str], chosen: Config) -> None:
+def test_options_have_several_spellings(argv: list[str], chosen: Config) -> None:
     assert rank_process.parse(Config, argv) == chosen
 
 
@@ -55,7 +55,7 @@ def test_values_are_given_in_any_spelling(argv: list[str], chosen: Config) -> No
         (["--device=tpu"], "--device must be cpu or cuda (got 'tpu')"),
     ],
 )
-def test_what_is_wrong_exits_with_2_and_says_why(
+def test_an_invalid_option_exits_with_2_and_a_message(
     argv: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as exited:
@@ -63,10 +63,12 @@ def test_what_is_wrong_exits_with_2_and_says_why(
     assert exited.value.code == 2
     told = capsys.readouterr().err
     assert said in told
-    assert "--learning-rate" in told, "the known options are named"
+    assert "--learning-rate" in told, "the message lacks the known options"
 
 
-def test_help_is_the_sentence_under_each_field(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_of_an_option_is_the_docstring_of_its_field(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with pytest.raises(SystemExit) as exited:
         rank_process.parse(Config, ["--help"])
     assert exited.value.code == 0
@@ -108,7 +110,7 @@ run(main, Config)
         (["--by=x"], 2, "", "error: --by must be a whole number (got 'x')"),
     ],
 )
-def test_the_exit_code_tells_how_it_went(
+def test_the_exit_code_shows_the_outcome(
     argv: list[str], code: int, out: str, last_error: str, tmp_path: Path
 ) -> None:
     task = tmp_path / "task.py"
@@ -116,5 +118,5 @@ def test_the_exit_code_tells_how_it_went(
     done = run_text([sys.executable, task, *argv])
     assert (done.returncode, done.stdout) == (code, out)
     assert last_error in (done.stderr.splitlines() or [""])[-1]
-    # Of an error of ours, the message alone says what is wrong.
+    # An MLBenchError is reported by its message only.
     assert ("Traceback" in done.stderr) == ("ZeroDivision" in last_error)

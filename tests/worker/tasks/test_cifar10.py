@@ -1,4 +1,4 @@
-"""Task 1a: its networks, its data, its training."""
+"""The CIFAR-10 task (1a): its networks, data and training."""
 
 import hashlib
 import os
@@ -33,7 +33,7 @@ from tests.support.ranks import (
 )
 
 _TASK = ("-m", "mlbench_worker.tasks.cifar10", "--worker-batch-size=8")
-# What two workers run.
+# Options of the runs with two workers.
 _BOTH = ("--recipe=mlbench-2020", "--version=2", "--depth=32", "--epochs=1", "--goal=100")
 _TRAIN, _VALIDATION = 48, 21
 
@@ -44,7 +44,7 @@ def sha256_of(content: bytes) -> str:
 
 @pytest.fixture(scope="module", autouse=True)
 def datasets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with a small archive, in which tasks look for it."""
+    """The datasets folder, with a small archive."""
     folder = tmp_path_factory.mktemp("datasets")
     write_colours(folder, _TRAIN, _VALIDATION)
     with pytest.MonkeyPatch.context() as patch:
@@ -73,7 +73,7 @@ def test_the_same_seed_gives_the_same_losses(alone: Rank, both: list[Rank], tmp_
     assert both[0].series(names.TRAIN_LOSS) != both[1].series(names.TRAIN_LOSS)
 
 
-def test_two_workers_learn_up_to_the_goal(tmp_path: Path) -> None:
+def test_two_workers_train_to_the_goal(tmp_path: Path) -> None:
     ranks = start_ranks(tmp_path, 2, *_TASK, "--epochs=12", "--goal=50")
     outputs = finish(ranks)
     accuracies = assert_stopped_at(50, ranks)
@@ -81,10 +81,10 @@ def test_two_workers_learn_up_to_the_goal(tmp_path: Path) -> None:
         assert output.splitlines()[-1] == "goal reached: val_global_Prec@1 50"
         assert rank.series(names.EPOCH) == list(range(len(accuracies)))
         right = accuracies[-1] * _VALIDATION / 100
-        assert right == pytest.approx(round(right), abs=1e-9), "each image counts once"
+        assert right == pytest.approx(round(right), abs=1e-9), "images were counted more than once"
 
 
-def test_what_it_runs_with_is_recorded(both: list[Rank], datasets: Path) -> None:
+def test_the_settings_are_recorded(both: list[Rank], datasets: Path) -> None:
     [settings] = both[0].stated("settings")
     sha256 = sha256_of((datasets / ARCHIVE).read_bytes())
     data = {"data": "cifar10", "data_sha256": sha256, "data_is_standard": False}
@@ -102,7 +102,7 @@ def test_bf16_trains_nearly_as_fp32(alone: Rank, tmp_path: Path) -> None:
     assert rounded == pytest.approx(full, rel=0.1)
 
 
-def test_it_goes_on_from_a_checkpoint_as_if_nothing_had_been(
+def test_a_resumed_training_equals_an_uninterrupted_one(
     alone: Rank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(names.ENV_CHECKPOINTS, str(tmp_path / "checkpoints"))
@@ -127,7 +127,7 @@ def test_sizes_are_those_of_the_paper(
     layers = [m for m in model.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
     assert len(layers) == depth
     norms = [m for m in model.modules() if isinstance(m, nn.BatchNorm2d)]
-    assert len(norms) == depth - 1, "one for each convolution"
+    assert len(norms) == depth - 1, "not one norm per convolution"
 
 
 @pytest.mark.parametrize("version", get_args(CifarVersion))
@@ -140,7 +140,7 @@ def test_it_halves_twice_and_classifies(version: CifarVersion) -> None:
     assert shapes == [(16, 32, 32)] * 3 + [(32, 16, 16)] * 3 + [(64, 8, 8)] * 3
 
 
-def test_blocks_are_what_the_papers_draw() -> None:
+def test_blocks_match_the_figures_of_the_papers() -> None:
     torch.manual_seed(0)
     x, one, two = torch.randn(2, 16, 8, 8), BlockV1(16, 16), BlockV2(16, 16)
     inner = functional.relu(one.norm1(one.conv1(x)))
@@ -150,12 +150,12 @@ def test_blocks_are_what_the_papers_draw() -> None:
 
 
 @pytest.mark.parametrize("kind", [BlockV1, BlockV2])
-def test_a_narrow_input_passes_with_every_second_pixel_and_zeros(
+def test_the_shortcut_subsamples_and_pads_with_zeros(
     kind: type[BlockV1 | BlockV2],
 ) -> None:
     block, x = kind(16, 32), torch.rand(2, 16, 8, 8)
     with torch.no_grad():
-        block.conv2.weight.zero_()  # nothing but the shortcut is left
+        block.conv2.weight.zero_()  # leaves only the shortcut
     out = block(x)
     assert torch.equal(out[:, 8:24], x[:, :, ::2, ::2])
     assert not out[:, :8].any()
@@ -163,7 +163,7 @@ def test_a_narrow_input_passes_with_every_second_pixel_and_zeros(
 
 
 @pytest.mark.parametrize("version", get_args(CifarVersion))
-def test_working_in_place_changes_no_gradient(
+def test_in_place_operations_do_not_change_gradients(
     version: CifarVersion, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     images = torch.rand(3, 3, 8, 8)
@@ -180,7 +180,7 @@ def test_working_in_place_changes_no_gradient(
 
 def test_images_are_read_in_order_with_their_colours(tmp_path: Path) -> None:
     images = np.zeros((10, 3, 32, 32), dtype=np.uint8)
-    images[:, 0] = np.arange(10)[:, None, None]  # red says which image
+    images[:, 0] = np.arange(10)[:, None, None]  # the red value is the number of the image
     images[:, 1, 5, 7] = 200  # row 5, column 7, green
     labels = [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]
     archive = write_archive(tmp_path, (images, labels), (images[:3], labels[:3]))
@@ -195,7 +195,7 @@ def test_images_are_read_in_order_with_their_colours(tmp_path: Path) -> None:
 def test_the_arrays_are_kept_until_the_archive_changes(tmp_path: Path) -> None:
     archive, kept = write_colours(tmp_path, 40, 10), tmp_path / f"{ARCHIVE}.parsed.npz"
     status, parsed = archive.stat(), load_cifar10(tmp_path)
-    archive.write_bytes(bytes(status.st_size))  # it is not looked at
+    archive.write_bytes(bytes(status.st_size))  # the archive must not be read again
     os.utime(archive, ns=(status.st_atime_ns, status.st_mtime_ns))
     again = load_cifar10(tmp_path)
     assert (again.sha256, again.train.mean) == (parsed.sha256, parsed.train.mean)
@@ -209,7 +209,7 @@ def test_the_arrays_are_kept_until_the_archive_changes(tmp_path: Path) -> None:
         assert len(load_cifar10(tmp_path).train) == 30
 
 
-def test_an_archive_of_image_files_has_each_with_its_class(tmp_path: Path) -> None:
+def test_image_files_are_converted_with_their_classes(tmp_path: Path) -> None:
     for part, count in (("train", 2), ("test", 1)):
         for label, name in enumerate(CLASSES):
             (folder := tmp_path / part / name).mkdir(parents=True)
@@ -222,7 +222,9 @@ def test_an_archive_of_image_files_has_each_with_its_class(tmp_path: Path) -> No
     data = load_cifar10(datasets[0])
     for split in (data.train, data.validation):
         images, labels = split.images, split.labels.tolist()
-        assert images[:, 0, 0, 0].tolist() == labels != sorted(labels), "they are shuffled"
+        assert images[:, 0, 0, 0].tolist() == labels != sorted(labels), (
+            "the images are not shuffled"
+        )
         assert (images[:, 2] == 200).all()
         assert len(set(map(tuple, images[:, :2, 0, 0].tolist()))) == len(images)
 
@@ -265,13 +267,13 @@ class _Command:
     ],
     ids=["code", "bytes", "no data", "too few labels", "label 10", "small images"],
 )
-def test_what_is_not_cifar10_is_refused(batch: bytes, said: str, tmp_path: Path) -> None:
+def test_an_archive_in_another_format_is_refused(batch: bytes, said: str, tmp_path: Path) -> None:
     write_members(tmp_path, {"data_batch_1": batch})
     with pytest.raises(DataError, match=said):
         load_cifar10(tmp_path)
 
 
-def test_a_cut_archive_is_refused(datasets: Path, tmp_path: Path) -> None:
+def test_a_truncated_archive_is_refused(datasets: Path, tmp_path: Path) -> None:
     (tmp_path / ARCHIVE).write_bytes((datasets / ARCHIVE).read_bytes()[:20_000])
     with pytest.raises(DataError, match="cannot be read"):
         load_cifar10(tmp_path)
@@ -303,7 +305,7 @@ def test_a_missing_archive_is_downloaded_once_for_all_ranks(
         (b"cut", "what .* answered is not .*: its SHA-256 is .*; put the"),
     ],
 )
-def test_an_archive_that_cannot_be_downloaded_says_where_to_put_it(
+def test_a_failed_download_shows_where_to_put_the_archive(
     content: bytes | None, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     published, folder = tmp_path / "published", tmp_path / "new"

@@ -1,4 +1,4 @@
-"""The communication task: each size is measured and checked, and wrong values are counted."""
+"""The communication task measures and checks each message size, and counts wrong values."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ _QUICK = ("--max-bytes", "8192", "--factor", "8", "--seconds", "0", "--warmup", 
 _OPERATIONS = ("all_reduce", "broadcast", "all_gather")
 _BUS_FACTORS = {2: (1, 1, 1 / 2), 3: (4 / 3, 1, 2 / 3)}
 _SIZES = [4, 32, 256, 2048]
-# Those of an all-gather are shared out to the ranks, in whole values.
+# An all-gather divides its size among the ranks in whole values.
 _GATHERED = {
     2: {"float32": [8, 32, 256, 2048], "int8": [4, 32, 256, 2048]},
     3: {"float32": [12, 24, 252, 2040], "int8": [3, 30, 255, 2046]},
@@ -24,15 +24,12 @@ _GATHERED = {
 
 @pytest.fixture(scope="module", params=[2, 3])
 def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Rank]:
-    """The ranks of a short run."""
     folder = tmp_path_factory.mktemp("measured")
     return run_ranks(folder, request.param, *_TASK, *_QUICK, "--dtypes", "float32,int8")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
-def test_every_size_is_measured_with_the_figures_of_nccl_tests(
-    ranks: list[Rank], dtype: str
-) -> None:
+def test_every_size_has_the_metrics_of_nccl_tests(ranks: list[Rank], dtype: str) -> None:
     for operation, factor in zip(_OPERATIONS, _BUS_FACTORS[len(ranks)], strict=True):
         metrics = [
             names.message_metric(operation, dtype, figure)
@@ -56,7 +53,7 @@ def test_every_size_is_measured_with_the_figures_of_nccl_tests(
             assert wrong == 0
 
 
-def test_all_ranks_make_progress_and_rank_0_alone_tells(ranks: list[Rank]) -> None:
+def test_all_ranks_record_progress_and_only_rank_0_records_results(ranks: list[Rank]) -> None:
     for rank in ranks:
         assert rank.lines()[-1]["step"] == 24
         assert rank.series(names.phase_metric("communication"))[-1] > 0
@@ -71,7 +68,7 @@ def test_all_ranks_make_progress_and_rank_0_alone_tells(ranks: list[Rank]) -> No
             assert rank.series(names.MESSAGE_BYTES) == []
 
 
-def test_what_is_not_checked_is_not_called_right(tmp_path: Path) -> None:
+def test_unchecked_values_are_not_reported_as_correct(tmp_path: Path) -> None:
     ranks = start_ranks(tmp_path, 2, *_TASK, *_QUICK, "--check=false", "--operations=broadcast")
     printed, _ = finish(ranks)
     assert [line.split()[-1] for line in printed.splitlines()[3:]] == ["-"] * 4
@@ -88,7 +85,7 @@ def test_after_the_deadline_nothing_more_is_measured(
     assert ranks[0].series(names.MESSAGE_BYTES) == []
 
 
-# Rank 1 lets its values be wrong after each operation.
+# Rank 1 corrupts a value after each operation.
 _LIE = """
 import sys
 from mlbench_worker.tasks import communication
@@ -118,7 +115,7 @@ _RANKS = 3
 
 
 def messages(count: int, dtype: torch.dtype = torch.float32) -> list[Message]:
-    """Return what each of three ranks puts into an operation."""
+    """Return the input of an operation on each of three ranks."""
     made = [Message(count, dtype, World(rank, _RANKS), _CPU) for rank in range(_RANKS)]
     for message in made:
         message.fill()
@@ -139,7 +136,7 @@ def right_result(operation: str, given: list[Message]) -> torch.Tensor:
 @pytest.mark.parametrize("dtype", _DTYPES, ids=str)
 @pytest.mark.parametrize("operation", COLLECTIVES)
 @pytest.mark.parametrize("count", [3, 750, 753, 10_002])
-def test_the_right_result_has_no_wrong_value(
+def test_a_correct_result_has_no_wrong_value(
     operation: str, count: int, dtype: torch.dtype
 ) -> None:
     given = messages(count, dtype)
@@ -159,10 +156,10 @@ def test_each_wrong_value_is_counted(operation: str, place: int) -> None:
 
 
 @pytest.mark.parametrize("operation", COLLECTIVES)
-def test_a_result_that_never_came_or_lies_elsewhere_is_wrong(operation: str) -> None:
+def test_a_missing_or_displaced_result_is_wrong(operation: str) -> None:
     given = messages(10_002)
     collective, right = COLLECTIVES[operation], right_result(operation, given)
-    assert collective.count_wrong(given[1]) > 1_000, "a rank's own values"
+    assert collective.count_wrong(given[1]) > 1_000, "the input counts as a result"
     for wrong in (torch.zeros_like(right), right.roll(1), right.roll(1_024), right.flip(0)):
         given[1].whole = wrong
         assert collective.count_wrong(given[1]) > 1_000

@@ -1,4 +1,4 @@
-"""The tasks on digits: their training, and the network of one."""
+"""The tasks on digits: their training, the ResNet8, and the derivative of the linear model."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,29 +22,29 @@ from tests.support.ranks import (
 )
 
 _TASK = ("-m", "mlbench_worker.tasks.digits")
-_STEPS, _BATCH = 11, 128  # of an epoch, of all workers
+_STEPS, _BATCH = 11, 128  # steps per epoch, and batch size of all workers together
 
 
 @dataclass(frozen=True)
 class Case:
-    """A task, and what is expected of it."""
+    """A task, and the expectations of its training."""
 
     task: str
     goal: int
-    """It comes soon."""
+    """A goal that is reached quickly."""
     rate: float
     epochs: int
-    """Of the trainings that only begin."""
+    """Number of epochs of the short trainings."""
     rounding: float
-    """How far the losses of another number of workers are apart by it, as a share."""
+    """Relative difference of losses that rounding causes with another number of workers."""
 
     def train(self, folder: Path, size: int, *options: str) -> list[Rank]:
-        """Have workers train to the goal."""
+        """Train to the goal."""
         module = f"mlbench_worker.tasks.{self.task}"
         return run_ranks(folder, size, "-m", module, f"--goal={self.goal}", *options)
 
     def begin(self, folder: Path, size: int, *options: str) -> list[Rank]:
-        """Have workers train for some epochs."""
+        """Train for a few epochs."""
         return self.train(folder, size, f"--epochs={self.epochs}", *options)
 
 
@@ -59,25 +59,25 @@ def case(request: pytest.FixtureRequest) -> Case:
 
 @pytest.fixture(scope="module")
 def two(case: Case, tmp_path_factory: pytest.TempPathFactory) -> list[Rank]:
-    """Two workers that train to the goal."""
+    """Two workers, trained to the goal."""
     return case.train(tmp_path_factory.mktemp("two"), 2)
 
 
 @pytest.fixture(scope="module")
 def alone(case: Case, tmp_path_factory: pytest.TempPathFactory) -> list[Rank]:
-    """A worker that begins."""
+    """A single worker, trained for a few epochs."""
     return case.begin(tmp_path_factory.mktemp("one"), 1)
 
 
 @pytest.mark.slow
-def test_its_own_goal_is_within_reach(tmp_path: Path) -> None:
+def test_the_default_goal_is_reached(tmp_path: Path) -> None:
     assert_stopped_at(97, run_ranks(tmp_path, 1, *_TASK))
 
 
 def test_two_workers_stop_at_the_goal(case: Case, two: list[Rank]) -> None:
     for accuracy in assert_stopped_at(case.goal, two):
         right = accuracy * 364 / 100
-        assert right == pytest.approx(round(right), abs=1e-9), "364 images, each counted once"
+        assert right == pytest.approx(round(right), abs=1e-9), "not 364 images, each counted once"
 
 
 def test_each_rank_records_its_training(case: Case, two: list[Rank]) -> None:
@@ -95,20 +95,21 @@ def test_each_rank_records_its_training(case: Case, two: list[Rank]) -> None:
         training = sum(phases.values()) - phases["evaluation"]
         seconds = rank.series(names.TRAIN_SECONDS)[-1]
         assert training <= seconds
-        if case.task == "digits":  # beside smaller steps, what is between the phases counts
-            assert training > 0.8 * seconds, "the phases make up the training"
+        # The steps of the other task are so short that the time between phases matters.
+        if case.task == "digits":
+            assert training > 0.8 * seconds, "the phases do not cover the training"
     first, second = (rank.series(names.TRAIN_LOSS) for rank in two)
-    assert first != second, "each has images of its own"
+    assert first != second, "both ranks trained on the same images"
 
 
-def test_the_settings_tell_what_was_trained_on(alone: list[Rank]) -> None:
+def test_the_settings_describe_the_data(alone: list[Rank]) -> None:
     [settings] = alone[0].stated("settings")
     assert settings.items() >= {"data": "digits", "batch_size": _BATCH, "seed": 0}.items()
     assert (settings["train_samples"], settings["validation_samples"]) == (1433, 364)
     assert settings["data_sha256"] == load_digits().sha256
 
 
-def test_the_same_seed_gives_the_same_losses_and_another_one_others(
+def test_losses_depend_only_on_the_seed(
     case: Case, two: list[Rank], alone: list[Rank], tmp_path: Path
 ) -> None:
     again = case.begin(tmp_path / "two", 2) + case.begin(tmp_path / "one", 1)
@@ -127,7 +128,7 @@ def test_any_number_of_workers_trains_the_same_model(
         assert ranks[0].series(names.VAL_LOSS)[: case.epochs] == validated
 
 
-def test_a_rank_fails_soon_when_its_peer_is_killed(tmp_path: Path) -> None:
+def test_a_rank_fails_soon_after_its_peer_is_killed(tmp_path: Path) -> None:
     left, killed = start_ranks(tmp_path, 2, *_TASK, "--epochs", "10000", "--goal", "100")
     wait_for(lambda: killed.metrics_file.is_file() and killed.series(names.TRAIN_LOSS))
     killed.kill()
@@ -136,12 +137,12 @@ def test_a_rank_fails_soon_when_its_peer_is_killed(tmp_path: Path) -> None:
     assert "WorldError: rank 0 of 2 lost a peer:" in errors
 
 
-def test_its_size_is_that_of_the_digits_task() -> None:
+def test_the_model_has_the_size_of_the_digits_task() -> None:
     model = ResNet8(in_channels=1, classes=10, width=32)
     assert sum(parameter.numel() for parameter in model.parameters()) == 308_074
 
 
-def test_an_image_does_not_see_the_others_of_its_batch() -> None:
+def test_the_output_for_an_image_does_not_depend_on_its_batch() -> None:
     torch.manual_seed(0)
     model = ResNet8(in_channels=1, classes=10, width=8)
     images = torch.rand(6, 1, 8, 8)
@@ -149,7 +150,7 @@ def test_an_image_does_not_see_the_others_of_its_batch() -> None:
     assert torch.allclose(model(images), apart, atol=1e-5)
 
 
-def test_the_derivative_is_that_of_the_cross_entropy() -> None:
+def test_the_derivative_matches_the_cross_entropy() -> None:
     torch.manual_seed(0)
     scores, classes = (5 * torch.randn(30, 4)).double().requires_grad_(), torch.arange(30) % 4
     loss = functional.cross_entropy(scores, classes, reduction="sum")

@@ -1,4 +1,4 @@
-"""The Transformer: its parts by their formulas, and the same training on any number of workers."""
+"""The Transformer: its parts match formulas, and any number of workers trains the same model."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def test_any_number_of_workers_trains_the_same_model(
     ]
 
 
-def test_a_token_attends_to_itself_and_to_those_before_it() -> None:
+def test_a_token_attends_to_itself_and_earlier_tokens() -> None:
     torch.manual_seed(0)
     block = gpt.TransformerBlock(width=6, heads=2)
     x = torch.randn(1, 5, 6)
@@ -46,7 +46,7 @@ def test_a_token_attends_to_itself_and_to_those_before_it() -> None:
     assert torch.allclose(block.attention(x)[0], expected, atol=1e-6)
 
 
-def test_it_cannot_see_what_it_predicts() -> None:
+def test_a_prediction_does_not_depend_on_later_tokens() -> None:
     torch.manual_seed(0)
     model = gpt.Gpt(vocabulary=9, context=6, layers=2, heads=2, width=8)
     tokens = torch.randint(9, (2, 6))
@@ -54,13 +54,13 @@ def test_it_cannot_see_what_it_predicts() -> None:
     assert torch.equal(model(tokens)[:, :3], model(changed)[:, :3])
 
 
-def test_the_rate_rises_and_falls_by_a_cosine() -> None:
+def test_the_rate_rises_and_then_falls_as_a_cosine() -> None:
     rate = gpt.cosine(1.0, steps=1100)
     found = [rate(step) for step in (0, 99, 100, 600, 1100)]
     assert found == pytest.approx([0.01, 1.0, 1.0, 0.55, 0.1])
 
 
-def test_the_ranks_share_out_the_rows_of_a_step() -> None:
+def test_ranks_share_the_rows_of_a_step() -> None:
     data, config = torch.arange(1000), GptOptions(batch_size=3, seed=7)
     whole = next(gpt.random_rows(data, config, World(), epoch=2))
     parts = [next(gpt.random_rows(data, config, World(rank, 2), epoch=2)) for rank in (0, 1)]
@@ -68,7 +68,7 @@ def test_the_ranks_share_out_the_rows_of_a_step() -> None:
     assert torch.equal(whole.following, whole.tokens + 1)
 
 
-def test_a_fourth_of_the_rows_is_validated() -> None:
+def test_a_fourth_of_the_rows_is_for_validation() -> None:
     rows = gpt.rows_to_validate(torch.arange(128 * 9 + 1))
     assert rows[:, 0].tolist() == [0, 4 * 128, 8 * 128]
     assert rows[2].tolist() == list(range(8 * 128, 9 * 128 + 1))

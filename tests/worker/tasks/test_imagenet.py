@@ -21,13 +21,13 @@ _TASK = (
     *("-m", "mlbench_worker.tasks.imagenet"),
     *("--image-size=32", "--worker-batch-size=8", f"--learning-rate={_RATE}"),
 )
-_IMAGES = 16  # of each of two classes, in each part
-_STEPS = 2  # of an epoch on two workers
+_IMAGES = 16  # images per class and part, with two classes
+_STEPS = 2  # steps per epoch with two workers
 
 
 @pytest.fixture(scope="module", autouse=True)
 def datasets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Images whose classes can be told apart."""
+    """Images with a colour per class."""
     folder = tmp_path_factory.mktemp("datasets")
     make_image_folder(folder / "imagenet", _IMAGES)
     with pytest.MonkeyPatch.context() as patch:
@@ -37,23 +37,23 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> list[Rank]:
-    """Two workers, each with a loading process, that train to the goal."""
+    """Two workers with a loading process each, trained to the goal."""
     folder = tmp_path_factory.mktemp("two")
     return run_ranks(folder, 2, *_TASK, "--goal=95", "--epochs=9", "--loaders=1")
 
 
-def test_two_workers_learn_and_stop_at_the_goal(two: list[Rank]) -> None:
+def test_two_workers_train_and_stop_at_the_goal(two: list[Rank]) -> None:
     accuracies = assert_stopped_at(95, two)
     for rank in two:
-        # One of two classes is always among the five likeliest.
+        # With two classes, the right one is always among the top five.
         assert rank.series(names.VAL_ACCURACY5) == [100.0] * len(accuracies)
         assert len(rank.series(names.TRAIN_LOSS)) == _STEPS * len(accuracies)
-        # 16 images in a step, of the 256 that the rate is given for.
+        # A step has 16 images. The rate is specified for 256.
         assert set(rank.series(names.LEARNING_RATE)) == {_RATE * 16 / 256}
     assert two[0].series(names.TRAIN_LOSS) != two[1].series(names.TRAIN_LOSS)
 
 
-def test_the_settings_tell_how_much_data_there_was(two: list[Rank]) -> None:
+def test_the_settings_include_the_amount_of_data(two: list[Rank]) -> None:
     [settings] = two[0].stated("settings")
     images = {"train_samples": 2 * _IMAGES, "validation_samples": 2 * _IMAGES, "classes": 2}
     rest = {"worker_batch_size": 8, "batch_size": 16, "data": "imagenet", "seed": 0}
@@ -61,7 +61,7 @@ def test_the_settings_tell_how_much_data_there_was(two: list[Rank]) -> None:
     assert len(settings["data_sha256"]) == 64
 
 
-def test_loading_processes_count_nothing(two: list[Rank]) -> None:
+def test_loading_processes_do_not_count_steps(two: list[Rank]) -> None:
     for rank in two:
         [file] = rank.metrics_file.parent.glob(f"{rank.metrics_file.name}.*.totals")
         steps = len(rank.series(names.LEARNING_RATE))
@@ -73,7 +73,7 @@ def test_the_same_seed_gives_the_same_losses(two: list[Rank], tmp_path: Path) ->
     assert_same_losses(two, again)
 
 
-def test_weights_decay_but_no_bias_and_no_norm(model: ResNet50) -> None:
+def test_only_weights_decay_and_not_biases_or_norms(model: ResNet50) -> None:
     decaying, constant = decay_weights_only(model, 1e-4)
     assert (decaying["weight_decay"], constant["weight_decay"]) == (1e-4, 0.0)
     weights = {
@@ -84,7 +84,7 @@ def test_weights_decay_but_no_bias_and_no_norm(model: ResNet50) -> None:
     assert {id(parameter) for parameter in constant["params"]} == every - weights
 
 
-# He et al. 2015, table 1, column "50-layer": what each stage's blocks consist of.
+# He et al. 2015, table 1, column "50-layer": the convolutions of each stage's blocks.
 _TABLE = {
     56: 3 * [[(1, 64), (3, 64), (1, 256)]],
     28: 4 * [[(1, 128), (3, 128), (1, 512)]],
@@ -99,7 +99,7 @@ def model() -> ResNet50:
     return ResNet50()
 
 
-def test_its_layers_are_those_of_the_paper_s_table(model: ResNet50) -> None:
+def test_the_layers_match_the_table_of_the_paper(model: ResNet50) -> None:
     assert sum(parameter.numel() for parameter in model.parameters()) == 25_557_032
     table: dict[int, list[list[tuple[int, int]]]] = {}
 
@@ -117,7 +117,7 @@ def test_its_layers_are_those_of_the_paper_s_table(model: ResNet50) -> None:
     assert table == _TABLE
 
 
-def test_convolutions_start_normal_and_the_classifier_small(model: ResNet50) -> None:
+def test_initial_weights_have_the_expected_deviations(model: ResNet50) -> None:
     for module in model.modules():
         if isinstance(module, nn.Conv2d):
             outputs = module.out_channels * module.kernel_size[0] ** 2
@@ -126,13 +126,13 @@ def test_convolutions_start_normal_and_the_classifier_small(model: ResNet50) -> 
     assert not model.classifier.bias.any()
 
 
-def test_a_block_starts_as_its_shortcut() -> None:
+def test_an_initial_block_passes_only_its_shortcut() -> None:
     block = blocks(ResNet50())[1]
     features = torch.randn(2, 256, 8, 8)
     assert torch.equal(block(features), functional.relu(features))
 
 
-def test_overwriting_changes_no_value_and_no_gradient() -> None:
+def test_in_place_operations_do_not_change_values_or_gradients() -> None:
     torch.manual_seed(1)
     block = Bottleneck(64, 16, stride=1).double()
     nn.init.normal_(block.norm3.weight)

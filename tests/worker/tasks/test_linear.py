@@ -1,4 +1,4 @@
-"""The linear task: its training, its losses, its scores."""
+"""The linear task: its training, losses and scores."""
 
 import hashlib
 import math
@@ -26,13 +26,13 @@ from tests.support.ranks import (
 )
 
 _TASK = ("-m", "mlbench_worker.tasks.linear", "--dataset", "made", "--batch-size=50")
-_STEPS = 20  # in an epoch
-_RECORDED = 10  # steps whose mean loss is one value
+_STEPS = 20  # steps per epoch
+_RECORDED = 10  # number of steps averaged in a recorded loss
 
 
 @pytest.fixture(autouse=True)
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Data sets in a folder of their own: dense, sparse and for a regression."""
+    """A folder with a dense, a sparse and a regression data set."""
     folder = tmp_path / "datasets"
     folder.mkdir()
     (folder / "made").write_bytes(make(1000, 20).text())
@@ -66,14 +66,14 @@ def test_the_goal_is_reached(
     assert settings.items() >= expected.items()
 
 
-def test_ridge_explains_what_is_not_noise(tmp_path: Path) -> None:
+def test_ridge_explains_the_variance_without_the_noise(tmp_path: Path) -> None:
     (rank,) = train(
         tmp_path / "ridge",
         1,
         *("--model", "ridge", "--dataset", "regression", "--epochs", "8"),
     )
-    assert len(rank.series("val_global_R2")) == 8, "no goal ends it"
-    # The targets have a variance of about 1, of which noise is a hundredth.
+    assert len(rank.series("val_global_R2")) == 8, "the training ended early"
+    # The targets have a variance of about 1, and the noise has a hundredth of it.
     for metric in ("val_global_R2", "train_R2"):
         assert rank.series(metric)[-1] == pytest.approx(0.99, abs=0.005)
     assert rank.series(names.TRAIN_LOSS)[-1] < rank.series(names.TRAIN_LOSS)[0] / 2
@@ -83,7 +83,7 @@ def test_ridge_explains_what_is_not_noise(tmp_path: Path) -> None:
     assert settings["goal"] is None
 
 
-def test_any_number_of_workers_trains_the_same_model_and_a_seed_repeats_it(
+def test_the_model_depends_on_the_seed_and_not_on_the_number_of_workers(
     tmp_path: Path,
 ) -> None:
     epochs = ("--epochs", "2", "--goal", "100")
@@ -105,12 +105,12 @@ def test_any_number_of_workers_trains_the_same_model_and_a_seed_repeats_it(
     assert other.series(names.TRAIN_LOSS) != alone[0].series(names.TRAIN_LOSS)
 
 
-def test_a_shorter_last_record_and_the_falling_rate(tmp_path: Path) -> None:
+def test_the_last_record_is_shorter_and_the_rate_falls(tmp_path: Path) -> None:
     (rank,) = train(
         tmp_path / "rate", 1, "--epochs", "1", "--record-every", "8", "--learning-rate", "1"
     )
     rates = rank.series(names.LEARNING_RATE)
-    steps = [8, 16, 20]  # a record each 8, and one of what is left of the epoch
+    steps = [8, 16, 20]  # a record every 8 steps, and one for the rest of the epoch
     assert len(rank.series(names.TRAIN_LOSS)) == len(steps)
     # Rows have length 1, and the logistic loss is 0.25-smooth.
     assert rates == pytest.approx(
@@ -118,7 +118,7 @@ def test_a_shorter_last_record_and_the_falling_rate(tmp_path: Path) -> None:
     )
 
 
-def test_it_goes_on_from_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_resumes_from_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     epochs = ("--momentum", "0.9", "--goal", "100", "--epochs")
     whole = train(tmp_path / "whole", 2, *epochs, "4")
     monkeypatch.setenv(names.ENV_CHECKPOINTS, str(tmp_path / "checkpoints"))
@@ -129,7 +129,7 @@ def test_it_goes_on_from_a_checkpoint(tmp_path: Path, monkeypatch: pytest.Monkey
         assert resumed.series(names.SAMPLES)[-1] == rank.series(names.SAMPLES)[-1]
 
 
-def test_momentum_is_nesterovs(made: Path) -> None:
+def test_momentum_follows_nesterov(made: Path) -> None:
     data = load_dataset("made", made, classes=True)
     config = LinearOptions(batch_size=1000, learning_rate=2.0, decay=0.0, momentum=0.9, l2=0.01)
     weights, expected, velocity = torch.zeros(20), torch.zeros(20), torch.zeros(20)
@@ -151,8 +151,8 @@ def test_momentum_is_nesterovs(made: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", LOSSES)
-def test_the_optimum_is_scikit_learns(model: LinearModel, made: Path) -> None:
-    # Here, because scikit-learn takes a second to import, and `make quick` leaves out this test.
+def test_the_optimum_matches_scikit_learn(model: LinearModel, made: Path) -> None:
+    # Imported here because scikit-learn takes a second to import, and `make quick` skips this test.
     from sklearn.datasets import dump_svmlight_file, load_breast_cancer  # noqa: PLC0415
 
     from benchmarks.linear_optimum import ours_and_the_optimum  # noqa: PLC0415
@@ -164,18 +164,18 @@ def test_the_optimum_is_scikit_learns(model: LinearModel, made: Path) -> None:
     ours, optimum = ours_and_the_optimum(model, data, {})
     assert abs(ours - optimum) < 1e-6
     stopped, _ = ours_and_the_optimum(model, data, {"epochs": "20"})
-    assert stopped > optimum + 1e-6, "it takes its epochs"
+    assert stopped > optimum + 1e-6, "20 epochs already reach the optimum"
 
 
-def test_after_the_deadline_it_evaluates_and_ends(
+def test_the_deadline_ends_the_training_after_an_evaluation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(names.ENV_DEADLINE, "1")
     monkeypatch.setenv(names.ENV_CHECKPOINTS, str(tmp_path / "checkpoints"))
     for rank in train(tmp_path / "late", 2):
-        assert rank.series(names.SAMPLES)[-1] == 25, "one step"
+        assert rank.series(names.SAMPLES)[-1] == 25, "not a single step"
         assert len(rank.series(names.TRAIN_LOSS)) == len(rank.series(names.VAL_ACCURACY)) == 1
-    assert not list((tmp_path / "checkpoints").iterdir()), "whole epochs only"
+    assert not list((tmp_path / "checkpoints").iterdir()), "an incomplete epoch was saved"
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_after_the_deadline_it_evaluates_and_ends(
         (("--batch-size", "1001"), "DataError: --batch-size must be at least 1"),
     ],
 )
-def test_what_cannot_be_trained_is_said(
+def test_invalid_data_or_options_are_reported(
     tmp_path: Path, arguments: tuple[str, ...], said: str
 ) -> None:
     (rank,) = start_ranks(tmp_path, 1, *_TASK, *arguments)
@@ -206,7 +206,7 @@ def doubles(*shape: int, seed: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
-def test_derivative_and_smoothness_are_those_of_the_loss(loss: Loss) -> None:
+def test_derivative_and_smoothness_match_the_loss(loss: Loss) -> None:
     scores = torch.cat([3 * doubles(50, seed=0), torch.tensor([0.0, 60.0, -60.0])]).requires_grad_()
     targets = doubles(53, seed=1).sign()
     (expected,) = torch.autograd.grad(loss.value(scores, targets).sum(), scores)
@@ -220,18 +220,18 @@ _SCORES = torch.tensor([2.0, -1.0, 0.0, 3.0])
 _CLASSES = torch.tensor([1.0, 1.0, 1.0, -1.0])
 
 
-def test_the_fit_to_classes_is_the_sum_of_that_of_its_parts() -> None:
+def test_the_fit_of_a_classification_is_the_sum_of_its_parts() -> None:
     fit = Fit.of(LOGISTIC, _SCORES, _CLASSES)
     losses = [math.log1p(math.exp(-margin)) for margin in (2, -1, 0, -3)]
     assert fit.loss == pytest.approx(sum(losses) / 4)
-    assert fit.accuracy == 25, "a score of 0 is not right"
+    assert fit.accuracy == 25, "a score of 0 counts as correct"
     parts = Fit() + Fit.of(LOGISTIC, _SCORES[:1], _CLASSES[:1])
     parts += Fit.of(LOGISTIC, _SCORES[1:], _CLASSES[1:])
     assert (parts.loss, parts.accuracy) == pytest.approx((fit.loss, fit.accuracy))
     assert fit.over(World()) == fit
 
 
-def test_the_fit_of_a_regression_is_the_explained_part_of_the_variation() -> None:
+def test_the_fit_of_a_regression_is_the_explained_variance() -> None:
     targets = torch.tensor([2.5, -1.0, 0.5, 2.0])
     residual = (_SCORES - targets).square().sum().item()
     variation = (targets - targets.mean()).square().sum().item()

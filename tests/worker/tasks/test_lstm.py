@@ -1,4 +1,4 @@
-"""The AWD-LSTM: its parts by their paper, and the same training on any number of workers."""
+"""The AWD-LSTM: its parts match the paper, and any number of workers trains the same model."""
 
 import itertools
 from dataclasses import replace
@@ -37,7 +37,7 @@ def tokens() -> torch.Tensor:
 
 
 @pytest.mark.slow
-def test_any_number_of_workers_trains_the_same_model_and_a_restarted_one_too(
+def test_the_model_does_not_depend_on_workers_or_restarts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_speeches(tmp_path, words=4000)
@@ -51,12 +51,12 @@ def test_any_number_of_workers_trains_the_same_model_and_a_restarted_one_too(
     monkeypatch.setenv(names.ENV_CHECKPOINTS, str(tmp_path / "checkpoints"))
     (tmp_path / "again").mkdir()
     run_ranks(tmp_path / "again", 1, *_TASK, "--epochs=1")
-    # A checkpoint is saved after each epoch that another may follow: of the last one, none.
+    # This run resumes from the checkpoint of the run above.
     [again] = run_ranks(tmp_path / "again", 1, *_TASK, "--epochs=3")
     assert again.series(names.VAL_PERPLEXITY)[-1] == perplexities[-1]
 
 
-def test_without_dropout_it_is_pytorchs_lstm(model: AwdLstm, tokens: torch.Tensor) -> None:
+def test_without_dropout_it_equals_pytorchs_lstm(model: AwdLstm, tokens: torch.Tensor) -> None:
     nothing = Size(2, 6, 4, 0.0, 0.0, 0.0, 0.0, 0.0, least_count=1)
     x: torch.Tensor = model.embedding(tokens)
     for layer in model.layers:
@@ -82,7 +82,7 @@ def test_it_drops_words_rows_and_recurrent_weights(model: AwdLstm, tokens: torch
     assert torch.allclose(logits, output @ model.embedding.weight.T + model.bias)
 
 
-def test_masks_keep_the_mean_and_are_the_same_however_rows_are_shared() -> None:
+def test_masks_preserve_the_mean_and_do_not_depend_on_the_ranks() -> None:
     size = replace(_SIZE, hidden=200)
     masks = draw(size)
     for mask, rate in [(masks.weights[0], 0.6), (masks.between[1], 0.4)]:
@@ -95,7 +95,7 @@ def test_masks_keep_the_mean_and_are_the_same_however_rows_are_shared() -> None:
     assert torch.equal(parts[0].weights[1], parts[1].weights[1])
 
 
-def test_a_text_is_cut_into_rows_and_read_from_the_left_to_the_right() -> None:
+def test_a_text_is_cut_into_rows_and_read_in_order() -> None:
     parts = [rows_of(torch.arange(17), 3, World(rank, 2)) for rank in (0, 1)]
     rows = torch.cat(parts)
     assert rows.tolist() == [list(range(5 * row, 5 * row + 5)) for row in range(3)]
@@ -104,7 +104,7 @@ def test_a_text_is_cut_into_rows_and_read_from_the_left_to_the_right() -> None:
     assert all(torch.equal(one.following, one.tokens + 1) for one in found)
 
 
-def test_the_time_of_a_step_is_about_70_and_rarely_35() -> None:
+def test_sequences_have_about_70_tokens_and_rarely_35() -> None:
     lengths = list(itertools.islice(random_lengths(seed=3, epoch=1), 4000))
     short = [length for length in lengths if length < 52]
     assert len(short) / len(lengths) == pytest.approx(0.05, abs=0.02)
@@ -112,12 +112,12 @@ def test_the_time_of_a_step_is_about_70_and_rarely_35() -> None:
     assert lengths[:9] == list(itertools.islice(random_lengths(seed=3, epoch=1), 9))
 
 
-def test_the_full_size_is_that_of_the_paper() -> None:
+def test_the_full_model_has_the_size_of_the_paper() -> None:
     model = AwdLstm(33_278, SIZES["full"])
     assert sum(parameter.numel() for parameter in model.parameters()) == 33_556_078
 
 
-def test_the_size_implies_the_goal_and_how_to_reach_it() -> None:
+def test_the_size_sets_the_goal_and_the_defaults_of_training() -> None:
     assert read(LstmOptions, {}) == LstmOptions()
     full = read(LstmOptions, {"size": "full", "epochs": "3"})
     assert (full.goal, full.batch_size, full.epochs) == (70.0, 80, 3)

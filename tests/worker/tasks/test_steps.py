@@ -1,4 +1,4 @@
-"""The steps task: records known values, each at its time, and starts at once."""
+"""The steps task records known values at a fixed rate, and starts at once."""
 
 from itertools import pairwise
 from pathlib import Path

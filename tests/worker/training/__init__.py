@@ -1,1 +1,1 @@
-"""Tests of what benchmark tasks share."""
+"""Tests of the code that benchmark tasks share."""

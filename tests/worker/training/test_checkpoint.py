@@ -1,4 +1,4 @@
-"""Checkpoints: whole or not there, and the same on all ranks, whatever each of them has left."""
+"""Checkpoints are whole or absent, and all ranks restore the same one."""
 
 import os
 import time
@@ -16,7 +16,7 @@ from mlbench_worker.training.checkpoint import Checkpoints, Stateful
 from tests.conftest import wait_for
 from tests.support.ranks import start_ranks
 
-# Saves epoch after epoch, and says which it has saved.
+# Saves one epoch after another, and prints each saved epoch.
 _SAVE = """
 import itertools, pathlib, sys, torch
 from torch import nn
@@ -30,9 +30,9 @@ for epoch in itertools.count(checkpoints.restore() + 1):
     print(epoch, flush=True)
 """
 
-# Each rank first saves the epochs that its argument names, such as "1,2", with a weight that tells
-# epoch and rank, or has "begun" without saving any; with "torn", rank 0's newest is damaged. It
-# prints what it has restored.
+# Each rank first saves the epochs in its argument, such as "1,2", with a weight that encodes epoch
+# and rank. "begun" restores without saving, and "torn" damages rank 0's newest file. The rank then
+# prints the restored epoch and weight.
 _RESTORE = """
 import pathlib, sys, torch
 from torch import nn
@@ -64,13 +64,13 @@ def make(folder: Path, fill: float = 0.0) -> tuple[nn.Linear, Checkpoints]:
 
 
 def save(folder: Path, *epochs: int) -> None:
-    """Save a model for each of the epochs, whose weights are their number."""
+    """Save one model per epoch, whose weights are the number of the epoch."""
     for number in epochs:
         make(folder, fill=number)[1].save(number)
 
 
 def restored(folder: Path) -> tuple[int, float]:
-    """Return the epochs that are found, and the model's weight."""
+    """Return the restored epoch and the model's weight."""
     model, checkpoints = make(folder, fill=-1.0)
     return checkpoints.restore(), model.weight[0, 0].item()
 
@@ -86,7 +86,7 @@ def test_the_last_two_are_kept_and_the_newest_is_restored(tmp_path: Path) -> Non
     assert restored(folder) == (7, 7.0)
 
 
-def test_all_parts_go_on_as_they_were(tmp_path: Path) -> None:
+def test_all_parts_are_restored(tmp_path: Path) -> None:
     class Training:
         def __init__(self) -> None:
             self.model, self.tracker = nn.Linear(4, 1), Tracker({})
@@ -111,7 +111,7 @@ def test_all_parts_go_on_as_they_were(tmp_path: Path) -> None:
     first.checkpoints.save(1)
     weight = again.model.weight
     assert again.checkpoints.restore() == 1
-    assert again.model.weight is weight, "in place: gradients and buckets point to it"
+    assert again.model.weight is weight, "gradients and buckets point to the old weight"
     assert again.tracker.steps == 5
     assert again.train() == first.train()
     assert again.tracker.samples == 80
@@ -130,7 +130,7 @@ _SEVENS = torch.full((6,), 7.0).numpy().tobytes()
     ],
     ids=["empty", "cut", "text", "a flipped bit"],
 )
-def test_a_damaged_newest_falls_back_to_the_one_before(
+def test_a_damaged_checkpoint_falls_back_to_the_previous_one(
     tmp_path: Path, damage: Callable[[bytes], bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
     save(tmp_path, 6, 7)
@@ -140,7 +140,7 @@ def test_a_damaged_newest_falls_back_to_the_one_before(
     assert f"{newest} holds no checkpoint of this training" in capsys.readouterr().err
 
 
-def test_what_could_not_be_read_is_not_among_the_two_that_are_kept(tmp_path: Path) -> None:
+def test_unreadable_checkpoints_do_not_count_toward_the_two_to_keep(tmp_path: Path) -> None:
     save(tmp_path, 6, 7)
     (tmp_path / "step-00000009.pt").write_bytes(b"torn")
     _, checkpoints = make(tmp_path)
@@ -160,7 +160,7 @@ def test_a_file_cannot_run_code(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_a_checkpoint_that_cannot_be_written_does_not_end_the_training(
+def test_a_failed_save_does_not_end_the_training(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     save(tmp_path, 1, 2)
@@ -187,13 +187,13 @@ def test_a_killed_process_leaves_a_whole_checkpoint(tmp_path: Path) -> None:
         [saving] = start_ranks(tmp_path, 1, "-c", _SAVE, str(tmp_path))
         stdout = saving.folder / "stdout"
         wait_for(partial(has_a_line, stdout), what="a save")
-        # Somewhere in one of its next saves, each of which takes some milliseconds.
+        # The kill hits one of the next saves, each of which takes a few milliseconds.
         time.sleep(0.0137 * kills)
         saving.kill()
         *_, last, _ = stdout.read_text().split("\n")
         model = nn.Linear(500, 500)
         done = Checkpoints(tmp_path, World(), {"model": model}).restore()
-        assert done >= int(last), "what it said to have saved is there"
+        assert done >= int(last), "a saved checkpoint is missing"
         assert torch.equal(model.weight, torch.full((500, 500), float(done)))
 
 
@@ -208,7 +208,7 @@ def test_a_killed_process_leaves_a_whole_checkpoint(tmp_path: Path) -> None:
         (["1,2", "1,2", "torn"], 1, [10.0, 11.0]),
     ],
 )
-def test_the_newest_that_all_ranks_have_wins_or_else_that_of_any(
+def test_the_newest_common_checkpoint_is_restored_or_else_any(
     tmp_path: Path, of_ranks: list[str], epochs: int, weights: list[float]
 ) -> None:
     ranks = start_ranks(tmp_path, len(weights), "-c", _RESTORE, str(tmp_path), *of_ranks)

@@ -1,4 +1,4 @@
-"""NT-ASGD: the trigger and the means of its paper, through a checkpoint too."""
+"""NT-ASGD: the trigger and the averages match the paper, also after a checkpoint."""
 
 import torch
 from torch import nn
@@ -12,7 +12,7 @@ def step(weight: nn.Parameter, optimizer: NtAsgd, gradient: float) -> None:
     optimizer.step()
 
 
-def test_it_is_triggered_by_a_loss_above_the_best_of_six_or_more_epochs_before() -> None:
+def test_a_loss_above_the_best_of_six_or_more_epochs_ago_triggers_it() -> None:
     optimizer = NtAsgd([nn.Parameter(torch.zeros(1))], weight_decay=0.0)
     for loss in [5, 4, 6, 6, 6, 6, 4.5, 4]:
         optimizer.observe(loss)
@@ -21,7 +21,7 @@ def test_it_is_triggered_by_a_loss_above_the_best_of_six_or_more_epochs_before()
     assert optimizer.averaging
 
 
-def test_from_then_on_it_keeps_the_mean_of_the_weights_and_goes_on_from_a_checkpoint() -> None:
+def test_the_triggered_optimizer_averages_weights_across_checkpoints() -> None:
     weight = nn.Parameter(torch.ones(2))
     optimizer = NtAsgd([weight], weight_decay=0.1)
     step(weight, optimizer, 1.0)

@@ -1,4 +1,4 @@
-"""An epoch trains and records each step, an evaluation counts exactly, a deadline is heeded."""
+"""Training epochs, evaluations and deadlines of a session."""
 
 import json
 import time
@@ -26,7 +26,7 @@ _BATCH = 6
 
 
 class Fixed(nn.Module):
-    """Answers with what the first pixel says: the logits of class 0 and 1 are pixel and 0.5."""
+    """Returns fixed logits: the first pixel for class 0, and 0.5 for class 1."""
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Return ``[n, 2]`` logits."""
@@ -91,7 +91,7 @@ def test_an_epoch_records_each_step_and_times_each_phase(data: Images, tmp_path:
 
 
 def test_training_steps_along_the_mean_gradient_of_each_batch(data: Images) -> None:
-    """The same weights come out as with PyTorch's own mean loss and fresh gradients."""
+    """The weights must match PyTorch's own mean loss with fresh gradients."""
     model, by_hand = make_model(), make_model()
     make_trainer(model, make_session(Tracker({}))).train(make_batches(data), _BATCH)
     for batch in make_batches(data):
@@ -102,7 +102,7 @@ def test_training_steps_along_the_mean_gradient_of_each_batch(data: Images) -> N
     assert all(map(torch.allclose, model.parameters(), by_hand.parameters()))
 
 
-def test_an_evaluation_counts_what_is_right() -> None:
+def test_an_evaluation_counts_correct_predictions() -> None:
     pixels = torch.tensor([0.9, 0.8, 0.1, 0.2, 0.7])
     labels = torch.tensor([0, 0, 1, 0, 1])  # right, right, right, wrong, wrong
     shard = Images(pixels.view(5, 1, 1, 1), labels)
@@ -115,13 +115,13 @@ def test_an_evaluation_counts_what_is_right() -> None:
     assert set(tracker.phase_seconds()) == {"evaluation"}
 
 
-def test_the_five_likeliest_are_five() -> None:
+def test_top_5_accuracy_counts_five_classes() -> None:
     logits = -torch.arange(7.0).expand(4, 7)
     score = ImageScore.of(logits, torch.tensor([0, 4, 5, 6]), torch.zeros(()))
     assert (score.accuracy, score.accuracy5) == (25.0, 50.0)
 
 
-def test_an_evaluation_uses_running_statistics_and_training_those_of_the_batch(
+def test_only_training_updates_running_statistics(
     data: Images,
 ) -> None:
     model = nn.Sequential(nn.BatchNorm2d(1), nn.Flatten(), nn.Linear(16, 2))
@@ -134,24 +134,24 @@ def test_an_evaluation_uses_running_statistics_and_training_those_of_the_batch(
     assert norm.num_batches_tracked == 3
 
 
-def test_a_deadline_passes_once_and_for_good(
+def test_a_passed_deadline_ends_the_epoch_and_stays_passed(
     data: Images, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tracker = Tracker({})
     assert not make_session(tracker).deadline_has_passed()
-    assert tracker.phase_seconds() == {}, "without one, nothing is asked"
+    assert tracker.phase_seconds() == {}, "ranks communicated without a deadline"
     assert not make_session(tracker, deadline_at=time.time() + 3600).deadline_has_passed()
     assert set(tracker.phase_seconds()) == {"communication"}
 
     late = make_session(tracker, deadline_at=time.time() - 1)
     score = make_trainer(make_model(), late).train(make_batches(data), _BATCH)
-    assert (tracker.steps, tracker.samples) == (1, _BATCH), "the epoch ends after the step"
+    assert (tracker.steps, tracker.samples) == (1, _BATCH), "the epoch did not end after the step"
     assert 0 <= score.accuracy <= 100
     assert late.deadline_has_passed()
     assert capsys.readouterr().out == "the deadline has passed: training ends\n"
 
 
-# Of two ranks, rank 1 is told of a deadline that comes late, rank 0 of one that has passed already.
+# The deadline of rank 1 is in the future, and the deadline of rank 0 has passed.
 _UNEQUAL = """
 import os, time
 from mlbench import Tracker
@@ -168,7 +168,7 @@ os._exit(0)
 """
 
 
-def test_all_ranks_agree_though_their_clocks_do_not(tmp_path: Path) -> None:
+def test_all_ranks_agree_on_the_deadline_despite_their_clocks(tmp_path: Path) -> None:
     outputs = finish(start_ranks(tmp_path, 2, "-c", _UNEQUAL))
     said = "the deadline has passed: training ends\nTrue True\nTrue\n"
     assert outputs == [said, said]
@@ -182,7 +182,7 @@ def test_all_ranks_agree_though_their_clocks_do_not(tmp_path: Path) -> None:
         ({names.ENV_DATASETS: "data"}, Path("data").absolute()),
     ],
 )
-def test_data_sets_are_where_the_user_says_or_in_the_home_folder(
+def test_the_datasets_folder_comes_from_the_environment_or_the_home(
     environ: dict[str, str], folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in environ.items():

@@ -1,1 +1,1 @@
-"""Tests of the data sets."""
+"""Tests of data sets in LIBSVM's format."""

@@ -1,4 +1,4 @@
-"""Two files, or one, become what to train on and what to validate with, as rows to multiply."""
+"""One or two files become training and validation data with rows for matrix products."""
 
 import hashlib
 import lzma
@@ -22,7 +22,7 @@ def test_any_two_labels_become_minus_and_plus_one(tmp_path: Path) -> None:
         assert part.targets.sum() == made.labels.sum()
 
 
-def test_other_labels_are_targets_alone(tmp_path: Path) -> None:
+def test_other_labels_can_only_be_targets(tmp_path: Path) -> None:
     made = make_regression(100, 5)
     (tmp_path / "numbers").write_bytes(made.text())
     data = load_dataset("numbers", tmp_path, classes=False)
@@ -32,19 +32,19 @@ def test_other_labels_are_targets_alone(tmp_path: Path) -> None:
     )
 
 
-def test_it_has_the_checksum_of_each_files_text(tmp_path: Path) -> None:
+def test_the_checksum_covers_the_text_of_each_file(tmp_path: Path) -> None:
     train, validation = make(100, 5).text(), make(50, 5, seed=1).text()
     (tmp_path / "plain").write_bytes(train)
     (tmp_path / "two").write_bytes(train)
     (tmp_path / "two.t.xz").write_bytes(lzma.compress(validation))
     sums = [hashlib.sha256(text).hexdigest() for text in (train, validation)]
-    for _ in range(2):  # parsed, and read from what was parsed
+    for _ in range(2):  # parsed at first, then read from the parsed form
         assert load_dataset("plain", tmp_path, classes=True).sha256 == sums[0]
         assert load_dataset("two", tmp_path, classes=True).sha256 == ",".join(sums)
 
 
 @pytest.mark.parametrize("density", [1.0, 0.2])
-def test_one_file_gives_a_fifth_for_validation(tmp_path: Path, density: float) -> None:
+def test_a_fifth_of_a_single_file_is_for_validation(tmp_path: Path, density: float) -> None:
     (tmp_path / "one").write_bytes(make(103, 5, density=density).text())
     data = load_dataset("one", tmp_path, classes=True)
     for part, count in ((data.train, 83), (data.validation, 20)):
@@ -52,7 +52,7 @@ def test_one_file_gives_a_fifth_for_validation(tmp_path: Path, density: float) -
 
 
 @pytest.mark.parametrize("density", [1.0, 0.2])
-def test_features_are_those_of_both_files(tmp_path: Path, density: float) -> None:
+def test_features_of_both_files_are_counted(tmp_path: Path, density: float) -> None:
     (tmp_path / "wide").write_bytes(make(100, 9, density=density).text())
     (tmp_path / "wide.t").write_bytes(make(50, 12, density=density).text())
     data = load_dataset("wide", tmp_path, classes=True).to(torch.device("cpu"))
@@ -69,7 +69,7 @@ _FEATURES = 7
 
 
 def both(matrix: torch.Tensor) -> list[Rows]:
-    """Return the matrix as dense rows, without its last column, and as sparse ones."""
+    """Return the matrix as dense rows (without its last column) and as sparse rows."""
     entries = matrix.nonzero()
     starts = torch.zeros(len(matrix) + 1, dtype=torch.int64)
     starts[1:] = (matrix != 0).sum(dim=1).cumsum(0)
@@ -83,7 +83,7 @@ def test_products(part: slice) -> None:
     matrix = torch.randn(6, _FEATURES, generator=generator)
     matrix[torch.rand(matrix.shape, generator=generator) < 0.5] = 0
     matrix[2] = 0  # a row without entries
-    matrix[:, -1] = 0  # a feature that these rows have not
+    matrix[:, -1] = 0  # a feature that these rows do not have
     weights = torch.arange(1.0, _FEATURES + 1)
     for whole in both(matrix):
         rows = whole[part].to(torch.device("cpu"))

@@ -1,4 +1,4 @@
-"""Data sets are found and read in blocks of lines, and what is wrong with a line is named."""
+"""Files are found and read in blocks of lines, and malformed lines are reported."""
 
 import bz2
 import gzip
@@ -33,7 +33,7 @@ def test_lines_become_rows() -> None:
         ("1 1:", ""),
     ],
 )
-def test_what_is_wrong_with_a_line_is_said(line: str, wrong: str) -> None:
+def test_a_malformed_line_is_reported(line: str, wrong: str) -> None:
     text = f"1 1:1\n\n{line}\n1 0:0\n".encode()
     with pytest.raises(DataError, match=f"here/a9a, line 103: .*{wrong}"):
         parse_lines(Path("here/a9a"), 101, text)
@@ -73,7 +73,7 @@ def test_blocks_are_whole_lines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("mlbench_worker.data.libsvm.svmlight_text._BLOCK_BYTES", 100)
-    text = b"".join(b"1 1:%d\n" % i for i in range(99)) + b"1 1:99"  # the last without its end
+    text = b"".join(b"1 1:%d\n" % i for i in range(99)) + b"1 1:99"  # the last line has no newline
     path = tmp_path / f"f{ending}"
     path.write_bytes(compress(text))
     blocks = blocks_of(path)
@@ -81,7 +81,7 @@ def test_blocks_are_whole_lines(
     assert b"".join(block for _, block in blocks) == text
     assert all(block.endswith(b"\n") for _, block in blocks[:-1])
     for first, block in blocks:
-        assert block.startswith(b"1 1:%d" % (first - 1)), "the number of its first line"
+        assert block.startswith(b"1 1:%d" % (first - 1)), "wrong number of the first line"
 
 
 @pytest.mark.parametrize(("ending", "compress"), _COMPRESS)

@@ -1,4 +1,4 @@
-"""A file is parsed once, and its rows come out as they went in, in the fixed order."""
+"""A file is parsed once, and its rows are stored unchanged and in a fixed order."""
 
 import os
 from pathlib import Path
@@ -21,7 +21,7 @@ def _many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def parsed(path: Path, width: int) -> Made:
-    """Return what a file holds, in the order in which it is stored."""
+    """Return the rows of a file in their stored order."""
     samples, figures = open_table(path)
     assert figures.width == width
     match samples.rows:
@@ -46,7 +46,7 @@ def test_all_rows_are_there_in_the_fixed_order(tmp_path: Path, density: float, k
     np.testing.assert_allclose(stored.rows, made.rows[order], rtol=1e-6)
     np.testing.assert_array_equal(stored.labels, made.labels[order])
     assert isinstance(open_table(path)[0].rows, kind)
-    # The file is sorted by label; any block of what is stored has both.
+    # The file is sorted by label, so only a fixed shuffle puts both labels into every block.
     assert (np.diff(made.labels) >= 0).all()
     assert (np.abs(stored.labels.reshape(10, 30).mean(axis=1)) < 0.7).all()
 
@@ -85,18 +85,18 @@ def file(tmp_path: Path) -> Path:
 
 
 def was_parsed(path: Path, capsys: pytest.CaptureFixture[str]) -> bool:
-    """Open a file, and return whether it had to be parsed for that."""
+    """Open a file, and return whether it was parsed for that."""
     open_table(path)
     return "putting them together" in capsys.readouterr().out
 
 
-def test_of_two_processes_one_parses(file: Path, tmp_path: Path) -> None:
+def test_only_one_of_two_processes_parses(file: Path, tmp_path: Path) -> None:
     outputs = finish(start_ranks(tmp_path, 2, "-m", "mlbench_worker.data.libsvm", str(file)))
     assert "".join(outputs).count("putting them together") == 1
     assert all(f"{file}: 200 rows of 10 features, parsed\n" in output for output in outputs)
 
 
-def test_a_file_is_parsed_once_and_anew_if_it_changes(
+def test_a_file_is_parsed_again_only_if_it_changes(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert was_parsed(file, capsys)
@@ -107,7 +107,7 @@ def test_a_file_is_parsed_once_and_anew_if_it_changes(
     assert was_parsed(file, capsys)
     os.utime(file, (0, 0))
     assert was_parsed(file, capsys)
-    assert len(before) == 200, "who has the old one open can go on reading it"
+    assert len(before) == 200, "an open table is no longer readable"
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_file_is_parsed_once_and_anew_if_it_changes(
         ("labels.npy", None),
     ],
 )
-def test_a_parsed_form_that_is_cut_or_foreign_is_made_anew(
+def test_a_damaged_parsed_form_is_replaced(
     file: Path, name: str, content: bytes | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert was_parsed(file, capsys)
@@ -132,11 +132,11 @@ def test_a_parsed_form_that_is_cut_or_foreign_is_made_anew(
     assert not was_parsed(file, capsys)
 
 
-def test_a_killed_parser_leaves_nothing_that_is_taken_for_whole(
+def test_the_draft_of_a_killed_parser_is_not_used(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, draft = tmp_path / "made", tmp_path / "made.parsed.new"
-    os.mkfifo(path)  # never ends while it is open, so the kill comes in the middle
+    os.mkfifo(path)  # the pipe never ends while it is open, so the kill comes in the middle
     [parser] = start_ranks(tmp_path, 1, "-c", _PARSE_SMALL_BLOCKS, str(path))
     with path.open("wb") as text:
         text.write(make(200, 10).text())
@@ -152,14 +152,12 @@ def test_a_killed_parser_leaves_nothing_that_is_taken_for_whole(
     assert not draft.exists()
 
 
-def test_a_folder_that_cannot_be_written_is_said(
-    file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (file.parent / "made.lock").mkdir()  # as root, permissions would hold nobody back
+def test_a_read_only_folder_is_reported(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (file.parent / "made.lock").mkdir()  # root ignores permissions, but cannot write to a folder
     with pytest.raises(DataError, match=r"made\.lock cannot be written .* Parse it once"):
         open_table(file)
     (file.parent / "made.lock").rmdir()
     assert was_parsed(file, capsys)
     (file.parent / "made.lock").unlink()
     (file.parent / "made.lock").mkdir()
-    assert not was_parsed(file, capsys), "what is parsed already needs no writing"
+    assert not was_parsed(file, capsys), "a parsed file needs no lock"

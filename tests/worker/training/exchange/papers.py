@@ -1,6 +1,6 @@
-"""The algorithms as their papers have them: for all ranks at once, in one process, value by value.
+"""The algorithms as written in their papers: computed for all ranks in a single process.
 
-Each takes the number of ranks and yields the ranks' weights after each step.
+Each function takes the number of ranks and yields the ranks' weights after each step.
 """
 
 import functools
@@ -22,7 +22,7 @@ _RATE = tiny.RATE
 
 
 def start() -> Vector:
-    """Return the weights that all ranks begin with."""
+    """Return the initial weights of all ranks."""
     return tiny.weights_of(tiny.make_model()).double().numpy()
 
 
@@ -32,7 +32,7 @@ def _model() -> nn.Module:
 
 
 def gradient(weights: Vector, step: int, rank: int) -> Vector:
-    """Return the gradient of a rank's loss in a step, at any weights."""
+    """Return the gradient of a rank's loss in a step, at the given weights."""
     model = _model()
     for parameter, part in zip(model.parameters(), of_layers(weights), strict=True):
         flat = torch.from_numpy(part).float()
@@ -47,12 +47,12 @@ def gradient(weights: Vector, step: int, rank: int) -> Vector:
 
 
 def of_layers(vector: Vector) -> list[Vector]:
-    """Return the parts of a vector."""
+    """Return the parts of a vector that belong to the layers."""
     return np.split(vector, np.cumsum(LAYERS)[:-1])
 
 
 def synchronous(ranks: int) -> Steps:
-    """Take the mean of all gradients."""
+    """The mean of all gradients."""
     x = start()
     for t in range(tiny.STEPS):
         x = x - _RATE * np.mean([gradient(x, t, k) for k in range(ranks)], axis=0)
@@ -60,7 +60,7 @@ def synchronous(ranks: int) -> Steps:
 
 
 def local_sgd(ranks: int, local_steps: int, first: int = 0) -> Steps:
-    """Lin et al. 2020, algorithm 1; mini-batch SGD before the step ``first``."""
+    """Lin et al. 2020, algorithm 1, with mini-batch SGD before the step ``first``."""
     x = [start()] * ranks
     for t in range(tiny.STEPS):
         gradients = [gradient(x[k], t, k) for k in range(ranks)]
@@ -73,7 +73,7 @@ def local_sgd(ranks: int, local_steps: int, first: int = 0) -> Steps:
 
 
 def mixing(ranks: int, topology: str) -> Vector:
-    """Return the matrix W of a graph."""
+    """Return the mixing matrix W of a topology."""
     w = np.zeros((ranks, ranks))
     for i in range(ranks):
         for j in range(ranks):
@@ -94,7 +94,7 @@ def d_psgd(ranks: int, topology: str) -> Steps:
 
 
 def choco_sgd(ranks: int, topology: str, compress: Compress, gamma: float) -> Steps:
-    """Koloskova et al. 2019, algorithm 2; the copies begin with the weights."""
+    """Koloskova et al. 2019, algorithm 2. The copies start with the weights."""
     w = mixing(ranks, topology)
     x = [start()] * ranks
     copies = [start()] * ranks
@@ -110,7 +110,7 @@ def choco_sgd(ranks: int, topology: str, compress: Compress, gamma: float) -> St
 
 
 def with_memory(ranks: int, compress: Callable[[Vector, int], Vector]) -> Steps:
-    """Stich et al. 2018, algorithm 1; Karimireddy et al. 2019, algorithm 1: for several workers."""
+    """Stich et al. 2018 and Karimireddy et al. 2019, algorithm 1, for several workers."""
     x = start()
     memory = [np.zeros_like(x)] * ranks
     for t in range(tiny.STEPS):
@@ -122,9 +122,9 @@ def with_memory(ranks: int, compress: Callable[[Vector, int], Vector]) -> Steps:
 
 
 def sign(v: Vector) -> Vector:
-    """Karimireddy et al. 2019, section 6: the 1-norm of a layer, divided by d, times its signs.
+    """Karimireddy et al. 2019, section 6: the signs of a layer times its 1-norm divided by d.
 
-    Zero counts as positive: a bit knows no third.
+    Zero counts as positive, because a bit has only two values.
     """
     signs = [np.where(p >= 0, 1, -1) for p in of_layers(v)]
     return np.concatenate(
@@ -141,7 +141,7 @@ def top_k(v: Vector, k: int) -> Vector:
 
 
 def rand_k(v: Vector, k: int, step: int) -> Vector:
-    """Stich et al. 2018, definition 2.2: k coordinates at random, and zero elsewhere."""
+    """Stich et al. 2018, definition 2.2: k random coordinates, and zero elsewhere."""
     kept = np.zeros_like(v)
     drawn = np.random.default_rng((tiny.SEED, step)).choice(len(v), k, False, shuffle=False)
     kept[drawn] = v[drawn]
@@ -149,7 +149,7 @@ def rand_k(v: Vector, k: int, step: int) -> Vector:
 
 
 def qsgd(ranks: int, bits: int) -> Steps:
-    """Alistarh et al. 2017, section 3.1, with the largest value for the norm, in one bucket."""
+    """Alistarh et al. 2017, section 3.1, with the maximum as the norm, in a single bucket."""
     x = start()
     s = 2 ** (bits - 1) - 1
     for t in range(tiny.STEPS):
@@ -161,7 +161,7 @@ def qsgd(ranks: int, bits: int) -> Steps:
             xi = []
             for value, chance in zip(np.abs(v) / norm, chances, strict=True):
                 level = np.floor(value * s)
-                up = chance >= 1 - (value * s - level)  # with the probability value * s - level
+                up = chance >= 1 - (value * s - level)  # has the probability value * s - level
                 xi.append((level + up) / s)
             rounded.append(norm * np.sign(v) * np.array(xi))
         x = x - _RATE * np.mean(rounded, axis=0)
@@ -172,7 +172,7 @@ def power_sgd(ranks: int, rank: int) -> Steps:
     """Vogels et al. 2019, algorithms 1 and 2, without momentum."""
     x = start()
     memory = [np.zeros_like(x)] * ranks
-    shapes = {0: (4, 27), 2: (8, 16)}  # the others are vectors
+    shapes = {0: (4, 27), 2: (8, 16)}  # all other parameters are vectors
     columns = sum(m for _, m in shapes.values())
     drawn = np.random.default_rng(tiny.SEED).standard_normal(columns * rank, dtype=np.float32)
     parts = np.split(drawn.astype(float), [27 * rank])
@@ -198,7 +198,7 @@ def power_sgd(ranks: int, rank: int) -> Steps:
 
 
 def orthogonalized(p: Vector) -> Vector:
-    """Return orthonormal columns, by Gram and Schmidt."""
+    """Return orthonormal columns (Gram-Schmidt)."""
     p = p.copy()
     for i in range(p.shape[1]):
         for j in range(i):

@@ -1,4 +1,4 @@
-"""Each algorithm does what its paper says, step by step, sends what it says, and can be resumed."""
+"""Each algorithm follows its paper step by step, sends the documented bytes, and can be resumed."""
 
 import json
 from collections.abc import Iterator
@@ -23,19 +23,19 @@ _HAVE_OWN_WEIGHTS = {
 
 @dataclass(frozen=True)
 class Group:
-    """Some ranks that have trained by all algorithms."""
+    """Ranks that have trained with all algorithms."""
 
     size: int
     ranks: list[dict[str, tiny.Trained]]
 
     def of(self, algorithm: str) -> list[tiny.Trained]:
-        """Return what each rank tells of one."""
+        """Return each rank's training with an algorithm."""
         return [rank[algorithm] for rank in self.ranks]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread() -> Iterator[None]:
-    """Leave the other cores alone: tiny sums gain nothing by them."""
+    """Use a single thread: more threads do not speed up tiny sums."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -56,7 +56,7 @@ def group(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.mark.parametrize("algorithm", papers.ALGORITHMS)
-def test_weights_are_those_of_the_paper_after_each_step(group: Group, algorithm: str) -> None:
+def test_weights_match_the_paper_after_each_step(group: Group, algorithm: str) -> None:
     found = group.of(algorithm)
     for step, expected in enumerate(papers.ALGORITHMS[algorithm](group.size)):
         for rank in range(group.size):
@@ -65,39 +65,41 @@ def test_weights_are_those_of_the_paper_after_each_step(group: Group, algorithm:
 
 
 @pytest.mark.parametrize(("algorithm", "most"), [("ddp, fp16", 1e-3), ("ddp, bf16", 1e-2)])
-def test_rounded_gradients_lose_a_little(group: Group, algorithm: str, most: float) -> None:
+def test_rounded_gradients_cause_a_small_error(group: Group, algorithm: str, most: float) -> None:
     *_, (expected, *_) = papers.synchronous(group.size)
     off = np.abs(np.array(group.of(algorithm)[0].weights[-1]) - expected).max()
     assert 1e-6 < off < most
 
 
 @pytest.mark.parametrize("algorithm", tiny.ALGORITHMS)
-def test_all_ranks_evaluate_the_same_weights_the_mean(group: Group, algorithm: str) -> None:
+def test_all_ranks_evaluate_the_mean_of_the_weights(group: Group, algorithm: str) -> None:
     found = group.of(algorithm)
     last = [one.weights[-1] for one in found]
-    assert all(one.mean == found[0].mean for one in found), "to the last bit"
+    assert all(one.mean == found[0].mean for one in found), "the means differ between ranks"
     if algorithm in _HAVE_OWN_WEIGHTS:
         np.testing.assert_allclose(found[0].mean, np.mean(last, axis=0), rtol=0, atol=1e-7)
     else:
-        assert all(weights == found[0].mean for weights in last), "to the last bit"
+        assert all(weights == found[0].mean for weights in last), "the weights differ from the mean"
 
 
 @pytest.mark.parametrize("algorithm", tiny.ALGORITHMS)
-def test_a_resumed_training_is_the_undisturbed_one(group: Group, algorithm: str) -> None:
+def test_a_resumed_training_equals_an_undisturbed_one(group: Group, algorithm: str) -> None:
     assert all(one.resumed_alike for one in group.of(algorithm))
 
 
 @pytest.mark.parametrize("algorithm", tiny.ALGORITHMS)
-def test_a_rank_that_lost_its_checkpoint_makes_all_begin_at_the_mean(
+def test_all_ranks_start_at_the_mean_if_one_lost_its_checkpoint(
     group: Group, algorithm: str
 ) -> None:
     found = group.of(algorithm)
-    assert all(one.after_loss == found[0].after_loss for one in found), "to the last bit"
+    assert all(one.after_loss == found[0].after_loss for one in found), (
+        "the weights differ between ranks"
+    )
     saved = np.mean([one.weights[tiny.STEPS // 2 - 1] for one in found], axis=0)
     np.testing.assert_allclose(found[0].after_loss, saved, rtol=0, atol=1e-7)
 
 
-# Of the 248 weights in 4 layers, or a tenth of them; by how many ranks there are.
+# Bytes by the number of ranks, for 248 weights in 4 layers, or for a tenth of the weights.
 _BYTES = {
     "ddp": {2: 992, 4: 1488},  # 2 (n - 1) / n of 4 bytes
     "ddp, bf16": {2: 496, 4: 744},
@@ -105,18 +107,18 @@ _BYTES = {
     "per-layer": {2: 992, 4: 1488},
     "ring": {2: 992, 4: 2 * 992},
     "complete": {2: 992, 4: 1488},
-    "choco, sign": {2: 16 + 31, 4: 2 * (16 + 31)},  # a scale for each layer, 248 bits
+    "choco, sign": {2: 16 + 31, 4: 2 * (16 + 31)},  # one scale per layer, and 248 bits
     "choco, topk": {2: 200, 4: 3 * 200},  # 25 values with their indices
     "signsgd": {2: 16 + 31, 4: 3 * (16 + 31)},
     "topk": {2: 200, 4: 3 * 200},
-    "randomk": {2: 100, 4: 150},  # the values alone
+    "randomk": {2: 100, 4: 150},  # values without indices
     "qsgd": {2: 4 + 124, 4: 3 * (4 + 124)},
-    "powersgd": {2: 4 * (31 + 24 + 12), 4: 6 * (31 + 24 + 12)},  # P and Q, and biases
+    "powersgd": {2: 4 * (31 + 24 + 12), 4: 6 * (31 + 24 + 12)},  # P, Q and biases
 }
 
 
 @pytest.mark.parametrize("algorithm", _BYTES)
-def test_each_step_sends_what_the_docstring_says(group: Group, algorithm: str) -> None:
+def test_each_step_sends_the_documented_bytes(group: Group, algorithm: str) -> None:
     for one in group.of(algorithm):
         assert one.bytes_sent == [_BYTES[algorithm][group.size]] * tiny.STEPS
 

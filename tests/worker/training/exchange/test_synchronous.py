@@ -1,4 +1,4 @@
-"""DDP tells how long it waited, flat gradients lie in one piece, statistics are averaged."""
+"""Waiting time of DDP, memory layout of flat gradients, and the mean of running statistics."""
 
 from pathlib import Path
 
@@ -11,8 +11,8 @@ from mlbench_worker.training.exchange.synchronous import Flat
 from tests.support.known import known
 from tests.support.ranks import finish, start_ranks
 
-# Rank 1 comes late to each of three steps. Each rank prints how long it waited in the last. DDP
-# arranges its buckets anew after the first.
+# Rank 1 is late in each of three steps, and each rank prints its waiting time in the last one. DDP
+# rebuilds its buckets after the first step.
 _LATE = """
 import os, time, torch
 from torch import nn
@@ -39,14 +39,14 @@ def test_ddp_waits_for_another_rank_in_the_backward_pass(tmp_path: Path) -> None
 
 
 class Tripling(World):
-    """Two ranks, of which the other always has twice the gradients of this one."""
+    """A world of two ranks, where the other rank's gradients are always twice as large."""
 
     def sum_(self, tensor: torch.Tensor) -> None:
-        """Add the other's."""
+        """Add the other rank's gradients."""
         tensor.mul_(3)
 
 
-def test_flat_gradients_lie_in_one_piece_as_their_parameters_do() -> None:
+def test_flat_gradients_are_contiguous_and_have_the_layout_of_parameters() -> None:
     model = nn.Conv2d(3, 4, 3)
     model.weight.data = model.weight.to(memory_format=torch.channels_last)
     Flat(model, World())
@@ -56,7 +56,7 @@ def test_flat_gradients_lie_in_one_piece_as_their_parameters_do() -> None:
     assert known(bias.grad).data_ptr() == weight.grad.data_ptr() + 4 * weight.numel()
 
 
-def test_running_statistics_become_their_mean() -> None:
+def test_running_statistics_are_averaged() -> None:
     norm = nn.BatchNorm2d(2)
     norm.running_mean, norm.running_var = torch.tensor([2.0, 4.0]), torch.tensor([6.0, 8.0])
     average_buffers(norm, Tripling(0, 2))

@@ -1,7 +1,7 @@
-"""A tiny training, and the ranks of it: each algorithm takes six steps in one group of processes.
+"""A tiny training, in which each algorithm takes six steps in one group of processes.
 
-``python -m tests.worker.training.exchange.tiny`` is one rank. It prints, for each algorithm, its
-weights and the bytes it sent in each step, and whether a checkpoint after three steps changes any
+``python -m tests.worker.training.exchange.tiny`` is one rank. For each algorithm, it prints the
+rank's weights and sent bytes in each step, and whether a checkpoint after three steps changes any
 of them.
 """
 
@@ -48,39 +48,38 @@ ALGORITHMS = {
 
 @dataclass(frozen=True)
 class Trained:
-    """What a rank tells of an algorithm."""
+    """A rank's training with one algorithm."""
 
     weights: list[list[float]]
-    """After each step."""
+    """Weights after each step."""
     mean: list[float]
-    """Those that would be evaluated at the end."""
+    """Weights for an evaluation at the end."""
     bytes_sent: list[int]
-    """In each step."""
+    """Bytes sent in each step."""
     resumed_alike: bool
-    """Whether the weights of a training from a checkpoint are the same, to the last bit."""
+    """Whether a training that resumed from a checkpoint had identical weights."""
     after_loss: list[float]
-    """The weights once a rank had to take the checkpoint of another."""
+    """Weights after the rank had to load another rank's checkpoint."""
 
 
 def make_model(seed: int = SEED) -> nn.Module:
-    """Return a model of 108 + 4 + 128 + 8 weights."""
+    """Return a model with 108 + 4 + 128 + 8 weights."""
     torch.manual_seed(seed)
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(16, 8))
     return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
 
 
 def in_memory(tensors: list[torch.Tensor]) -> torch.Tensor:
-    """Return the values of tensors in the order in which they lie in memory."""
+    """Return the values of tensors in memory order."""
     return torch.cat([t.detach().as_strided((t.numel(),), (1,)).clone() for t in tensors])
 
 
 def weights_of(model: nn.Module) -> torch.Tensor:
-    """Return all weights."""
     return in_memory(list(model.parameters()))
 
 
 def loss_of(model: nn.Module, step: int, rank: int) -> torch.Tensor:
-    """Return the loss over the two images that a rank has in a step."""
+    """Return the loss over a rank's two images in a step."""
     generator = torch.Generator().manual_seed(100 * step + rank)
     loss: torch.Tensor = model(torch.rand(2, 3, 4, 4, generator=generator)).square().mean()
     return loss
@@ -89,7 +88,10 @@ def loss_of(model: nn.Module, step: int, rank: int) -> torch.Tensor:
 def train(
     model: nn.Module, exchange: Exchange, steps: range, rank: int
 ) -> tuple[list[torch.Tensor], list[int]]:
-    """Return the weights and the bytes sent in each step. The mean is taken each time, in vain."""
+    """Return the weights and sent bytes of each step.
+
+    The mean is also computed in each step, which must not affect the training.
+    """
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
     weights, sent = [], []
     for step in steps:
@@ -106,8 +108,8 @@ def train(
 
 
 def run(options: ExchangeOptions, world: World) -> Trained:
-    """Train undisturbed, from a checkpoint, and from one that has another rank's part."""
-    model = make_model(SEED + world.rank)  # only that of rank 0 counts
+    """Train undisturbed, from the rank's checkpoint, and from another rank's checkpoint."""
+    model = make_model(SEED + world.rank)  # only rank 0's model counts
     exchange = make_exchange(options, model, world)
     half = STEPS // 2
     first, sent = train(model, exchange, range(half), world.rank)
@@ -134,7 +136,7 @@ def run(options: ExchangeOptions, world: World) -> Trained:
 
 
 def saved(part: nn.Module | Exchange) -> dict[str, Any]:
-    """Return a state as it comes from a file."""
+    """Return a state after a round trip through torch.save."""
     content = BytesIO()
     torch.save(part.state_dict(), content)
     content.seek(0)
@@ -143,17 +145,17 @@ def saved(part: nn.Module | Exchange) -> dict[str, Any]:
 
 
 def restore(model: nn.Module, exchange: Exchange, states: list[dict[str, Any]]) -> None:
-    """Load the states of both, in the order of a checkpoint."""
+    """Load both states in the order of a checkpoint."""
     model.load_state_dict(states[0])
     exchange.load_state_dict(states[1])
 
 
 def main() -> None:
-    """Be a rank."""
+    """Run as one rank."""
     with join_world() as world:
         found = {name: asdict(run(options, world)) for name, options in ALGORITHMS.items()}
         print(json.dumps(found), flush=True)
-        os._exit(0)  # as mlbench_worker.ranks.rank_process.run does
+        os._exit(0)  # like mlbench_worker.ranks.rank_process.run
 
 
 if __name__ == "__main__":
