@@ -84,7 +84,7 @@ class Grafana:
     def __init__(
         self, prometheus: PrometheusClient, view: View, chosen: Mapping[str, str] | None = None
     ) -> None:
-        """``chosen`` overrides the values of variables that have fixed options."""
+        """Prepare the queries of a view; ``chosen`` overrides variables that have fixed options."""
         self._prometheus = prometheus
         self._view = view
         self._chosen = chosen or {}
