@@ -199,8 +199,8 @@ def test_an_unreadable_file_is_reported_with_its_path(tmp_path: Path, processes:
     broken.write_bytes(b"\xff\xd8\xff")
     with pytest.raises(DataError, match=re.escape(f"the image {broken} cannot be read")) as raised:
         validation(read_image_folder(folder).validation, 2, processes)
-    # The traceback keeps the loader alive. A later garbage collection would wait five seconds for
-    # it.
+    # Clear the traceback, which keeps the loader alive. A later garbage collection would wait five
+    # seconds for the loading process.
     traceback.clear_frames(raised.tb)
 
 

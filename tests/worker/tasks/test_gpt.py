@@ -1,4 +1,4 @@
-"""The Transformer: its parts match formulas, and any number of workers trains the same model."""
+"""The Transformer: formulas of its parts, and equal training on any number of workers."""
 
 from pathlib import Path
 

@@ -173,7 +173,7 @@ def test_the_deadline_ends_the_training_after_an_evaluation(
     monkeypatch.setenv(names.ENV_DEADLINE, "1")
     monkeypatch.setenv(names.ENV_CHECKPOINTS, str(tmp_path / "checkpoints"))
     for rank in train(tmp_path / "late", 2):
-        assert rank.series(names.SAMPLES)[-1] == 25, "not a single step"
+        assert rank.series(names.SAMPLES)[-1] == 25, "it did not end after one step"
         assert len(rank.series(names.TRAIN_LOSS)) == len(rank.series(names.VAL_ACCURACY)) == 1
     assert not list((tmp_path / "checkpoints").iterdir()), "an incomplete epoch was saved"
 

@@ -37,7 +37,7 @@ def parsed(path: Path, width: int) -> Made:
 
 
 @pytest.mark.parametrize(("density", "kind"), [(1.0, DenseRows), (0.1, SparseRows)])
-def test_all_rows_are_there_in_the_fixed_order(tmp_path: Path, density: float, kind: type) -> None:
+def test_all_rows_are_stored_in_the_fixed_order(tmp_path: Path, density: float, kind: type) -> None:
     made = make(300, 20, density=density)
     path = tmp_path / "made"
     path.write_bytes(made.text())
@@ -51,7 +51,7 @@ def test_all_rows_are_there_in_the_fixed_order(tmp_path: Path, density: float, k
     assert (np.abs(stored.labels.reshape(10, 30).mean(axis=1)) < 0.7).all()
 
 
-def test_a_malformed_line_is_named_and_nothing_is_left(tmp_path: Path) -> None:
+def test_a_malformed_line_is_reported_and_leaves_no_files(tmp_path: Path) -> None:
     path = tmp_path / "made"
     text = make(300, 20).text() + b"1 3:1 2:1\n"
     path.write_bytes(text)
