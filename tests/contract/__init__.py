@@ -1,1 +1,1 @@
-"""The REST API as MLBench documented it, called over HTTP by clients that are not ours."""
+"""Contract tests: the original MLBench's REST API, called over HTTP by third-party clients."""

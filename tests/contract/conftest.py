@@ -1,4 +1,4 @@
-"""A running master, and those who call it: an HTTP client, and MLBench's original one."""
+"""Fixtures: a running master, an HTTP client and the original MLBench client."""
 
 import base64
 import json
@@ -29,15 +29,15 @@ def connection(stack: Home) -> StackConnection:
 
 @pytest.fixture
 def http(connection: StackConnection) -> Iterator[httpx.Client]:
-    """Calls the master as a user with the token."""
+    """An HTTP client that sends the user's token."""
     headers = {"Authorization": f"Bearer {connection.token}"}
     with httpx.Client(base_url=connection.url, headers=headers, timeout=30) as client:
         yield client
 
 
 @dataclass(frozen=True)
-class Got:
-    """What the original client got for a call."""
+class ClientResponse:
+    """Response received by the original client."""
 
     status: int
     headers: httpx.Headers
@@ -50,22 +50,24 @@ class Got:
 
 @dataclass(frozen=True)
 class Original:
-    """MLBench's original client, in a process of its own."""
+    """The original MLBench client, running in a separate process."""
 
     process: subprocess.Popen[str]
 
-    def call(self, method: str, *args: object, **kwargs: object) -> Got:
-        """Call a method, and return the answer that its future held."""
+    def call(self, method: str, *args: object, **kwargs: object) -> ClientResponse:
+        """Call a method of the client and return its response."""
         line = {"method": method, "args": args, "kwargs": kwargs}
         print(json.dumps(line, default=_date), file=known(self.process.stdin), flush=True)
         got = json.loads(known(self.process.stdout).readline())
         assert "raised" not in got, got
-        return Got(got["status"], httpx.Headers(got["headers"]), base64.b64decode(got["body"]))
+        return ClientResponse(
+            got["status"], httpx.Headers(got["headers"]), base64.b64decode(got["body"])
+        )
 
 
 @pytest.fixture(scope="session")
 def original_python() -> str:
-    """The Python that has MLBench's original client."""
+    """Path of a Python interpreter that has the original MLBench client installed."""
     python = os.environ.get("MLBENCH_CORE")
     if not python:
         pytest.skip("$MLBENCH_CORE is not set to what scripts/get-mlbench-core.sh prints")
@@ -74,7 +76,7 @@ def original_python() -> str:
 
 @pytest.fixture(scope="session")
 def original(original_python: str, connection: StackConnection) -> Iterator[Original]:
-    """Calls the master of the shared stack."""
+    """The original client, connected to the shared stack."""
     url = f"user:{connection.token}@{httpx.URL(connection.url).netloc.decode()}"
     with subprocess.Popen(
         [original_python, _CALLS, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -84,7 +86,7 @@ def original(original_python: str, connection: StackConnection) -> Iterator[Orig
 
 @pytest.fixture
 def ended_run(client: ApiClient) -> int:
-    """The id of a run that did nothing."""
+    """ID of a finished run that recorded nothing."""
     return run_to_end(client, order_command(client, "nothing", f"{sys.executable} -c 0")).id
 
 

@@ -1,7 +1,9 @@
-"""Call MLBench's original client as JSON lines on stdin say, and write what it got.
+"""Call the original MLBench client as requested on stdin, and print the results.
 
-This runs with the Python that has that client, and so imports nothing of ours.
-usage: original_calls.py user:TOKEN@HOST:PORT
+Requests and results are JSON lines. The script runs in the Python environment of the original
+client, so it must not import mlbench.
+
+Usage: original_calls.py user:TOKEN@HOST:PORT
 """
 
 import base64
@@ -14,7 +16,7 @@ from mlbench_core.api import ApiClient
 
 
 def _argument(value: Any) -> Any:
-    """Return the argument that a JSON value stands for: JSON has no dates."""
+    """Convert a JSON argument. JSON has no dates, so they are sent as objects."""
     return datetime.fromisoformat(value["datetime"]) if isinstance(value, dict) else value
 
 
@@ -32,7 +34,7 @@ def _call(client: ApiClient, method: str, args: list[Any], kwargs: dict[str, Any
 
 
 def main() -> None:
-    """Answer each line with one."""
+    """Print one result line per request line."""
     with ApiClient(url=sys.argv[1], load_config=False) as client:
         for line in sys.stdin:
             print(json.dumps(_call(client, **json.loads(line))), flush=True)

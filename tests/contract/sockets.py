@@ -1,4 +1,4 @@
-"""Requests as bytes on a socket, for what no HTTP client would send."""
+"""HTTP requests as raw bytes, for requests that no HTTP client would send."""
 
 import socket
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from mlbench.local.home import StackConnection
 def head(
     connection: StackConnection, method: str, path: str, *lines: str, host: str | None = None
 ) -> bytes:
-    """Return a request up to its body; the host is the master's own if none is given."""
+    """Return the head of a request. The host defaults to the master's address."""
     own = httpx.URL(connection.url).netloc.decode()
     return "\r\n".join(
         [
@@ -34,7 +34,7 @@ def connect(connection: StackConnection) -> Iterator[socket.socket]:
 
 
 def answer(opened: socket.socket, method: str = "GET") -> HTTPResponse:
-    """Return the next answer on a connection; its body is still to be read."""
+    """Return the next response on a connection. Its body has not been read yet."""
     response = HTTPResponse(opened, method=method)
     response.begin()
     return response

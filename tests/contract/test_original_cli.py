@@ -1,4 +1,4 @@
-"""MLBench's original command line, unchanged, in a terminal of 80 columns."""
+"""The original MLBench command line, unmodified, in a terminal of 80 columns."""
 
 import ast
 import re
@@ -27,13 +27,13 @@ _ENDLESS = f"{sys.executable} -m mlbench_worker.tasks.steps --steps 100000"
 
 @dataclass(frozen=True)
 class CommandLine:
-    """The program, on a terminal of 80 columns, and the address of a master with its token."""
+    """The original program on an 80-column terminal, with the master's address and token."""
 
     program: Mlbench
     url: str
 
     def __call__(self, *arguments: str, answers: tuple[str, ...] = ()) -> list[str]:
-        """Run a command, answer what it asks, and return its lines, without its questions."""
+        """Run a command, answer its prompts, and return its output lines without the prompts."""
         with self.program.on_terminal(*arguments, "--dashboard-url", self.url) as terminal:
             terminal.type(*answers)
             code = terminal.wait()
@@ -41,16 +41,16 @@ class CommandLine:
         return [line.rpartition("]: ")[2] for line in terminal.text.splitlines()]
 
     def order(self, name: str, *numbers: int, command: str, backend: str = _GLOO) -> list[str]:
-        """Order runs of a command on these numbers of workers; return what it says of each."""
+        """Submit one run per number of workers; return the output line of each run."""
         answers = (_CUSTOM_IMAGE, "local", command, backend)
-        # It takes one for itself.
+        # The client requests one CPU fewer than --num-cpus.
         lines = self("run", "--num-cpus", "2", name, *map(str, numbers), answers=answers)
         return lines[-len(numbers) :]
 
 
 @pytest.fixture(scope="module")
 def queueing(prometheus_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
-    """A stack whose runs wait for each other, whatever their orders say."""
+    """A stack that queues all runs, even if the request does not ask for it."""
     root = tmp_path_factory.mktemp("queueing")
     with running_stack(prometheus_binary, root, MLBENCH_QUEUE="always") as home:
         yield home
@@ -62,7 +62,7 @@ def cli(
 ) -> CommandLine:
     connection = queueing.read_connection()
     program = (str(Path(original_python).with_name("mlbench")),)
-    # As for users who have no PyTorch: importing it takes longer than all else.
+    # Simulate an installation without PyTorch, because importing it takes most of the time.
     (tmp_path / "torch.py").write_text("raise ImportError")
     environ = {"HOME": str(tmp_path), "PYTHONPATH": str(tmp_path), "MPLBACKEND": "agg"}
     return CommandLine(
@@ -71,7 +71,7 @@ def cli(
     )
 
 
-def test_runs_are_ordered_shown_drawn_downloaded_and_deleted(
+def test_runs_are_submitted_listed_plotted_downloaded_and_deleted(
     cli: CommandLine, queueing: Home, tmp_path: Path
 ) -> None:
     [refused] = cli.order("No MPI", 1, command=_TRAINING, backend=_MPI)
@@ -111,11 +111,11 @@ def test_runs_are_ordered_shown_drawn_downloaded_and_deleted(
         with zipfile.ZipFile(tmp_path / "one.zip") as archive:
             assert "result_global_cum_fwd_pass @ 0.json" in archive.namelist()
 
-        # The first goes on, and the second has ended.
+        # The first run is active, the second one has finished.
         for name in ("Endless-1", "Scaling, 1-1"):
             assert cli("delete", name) == []
         wait_for(lambda: _names(client) == ["Scaling, 1-2"], what="the active run is deleted")
-        wait_for(lambda: _are_idle(client), what="its worker is idle")
+        wait_for(lambda: _are_idle(client), what="the worker is idle")
 
 
 def _names(client: ApiClient) -> list[str]:
@@ -126,7 +126,7 @@ def _are_idle(client: ApiClient) -> bool:
     return all(pod.state != "running" for pod in client.get_worker_pods().result().value)
 
 
-def test_the_names_of_its_benchmarks_and_backends_are_ours(original_python: str) -> None:
+def test_benchmark_and_backend_names_match_the_original_client(original_python: str) -> None:
     its = "from mlbench_core.api import MLBENCH_BACKENDS as b, MLBENCH_IMAGES as i"
     said = subprocess.check_output([original_python, "-c", f"{its}; print([b, i])"])
     assert ast.literal_eval(said.decode()) == [MLBENCH_BACKENDS, MLBENCH_IMAGES]

@@ -1,4 +1,4 @@
-"""MLBench's original client, unchanged, drives the master: each of its methods, over HTTP."""
+"""The original MLBench client, unmodified: each of its methods against a running master."""
 
 import io
 import json
@@ -20,7 +20,7 @@ def values(entries: list[dict[str, Any]]) -> list[str]:
 
 
 def post_series(original: Original, run_id: int, name: str, count: int) -> None:
-    """Post 0, 1, 2…, a second apart."""
+    """Post the values 0, 1, 2 and so on, one second apart."""
     for i in range(count):
         date = _BEGIN + timedelta(seconds=i)
         assert original.call("post_metric", run_id, name, i, date=date).status == 201
@@ -53,7 +53,7 @@ def test_metadata_and_dates_of_a_value(original: Original, ended_run: int) -> No
     assert entry["value"] == "3"
     assert entry["cumulative"] is True
     assert entry["metadata"] == metadata
-    # Its own date is that of the call.
+    # A value posted without a date gets the time of the call.
     age = datetime.now(UTC) - datetime.fromisoformat(entry["date"])
     assert timedelta() < age < timedelta(minutes=1)
 
@@ -72,7 +72,7 @@ def test_selections(original: Original, ended_run: int) -> None:
     assert get(metric_filter=_PREC).keys() == {_PREC}
     assert get(metric_filter="nothing") == {}
     assert values(get(last_n=2)[_PREC]) == ["4", "5"]
-    # Newer than that, so without it.
+    # `since` excludes the given time.
     assert values(get(since=_BEGIN + timedelta(seconds=3))[_PREC]) == ["4", "5"]
     assert values(get(since=(_BEGIN + timedelta(seconds=3)).replace(tzinfo=UTC))[_PREC]) == [
         "4",
@@ -113,8 +113,8 @@ def test_the_zip_of_a_run_without_a_result(original: Original, ended_run: int) -
 # --- Runs. ---
 
 
-def test_its_defaults_are_taken(original: Original, client: ApiClient) -> None:
-    """Its default bandwidth asks for nothing where none is limited; two cores are there."""
+def test_default_arguments_are_accepted(original: Original, client: ApiClient) -> None:
+    """The client's default bandwidth means "no limit". Its default of two cores is available."""
     got = original.call("create_run", "defaults", 1, **CUSTOM)
     assert got.status == 200, got.json
     assert got.json["num_cpus"] == 2

@@ -1,4 +1,4 @@
-"""Training code of MLBench's, unchanged, with the published library: it reports everything."""
+"""Unmodified MLBench training code with the published library reports all its metrics."""
 
 import fcntl
 import io
@@ -23,7 +23,7 @@ from tests.support.stacks import assert_counted, kill_service, order_command, re
 
 _PROGRAMS = Path(__file__).with_name("original")
 _PREC = "val_global_Prec@1 @ 0"
-# The library takes the time once to remember a value, and once more to post it.
+# The library reads the clock twice: when it stores a value and when it posts it.
 _SAME_MOMENT_SECONDS = 0.05
 _WORDS = " the quick brown fox jumps over the lazy dog and runs away \n" * 60
 
@@ -32,14 +32,14 @@ Metrics = dict[str, list[dict[str, Any]]]
 
 @pytest.fixture(autouse=True)
 def port() -> Iterator[None]:
-    """Hold port 29500, on which the library always meets, among tests that run at the same time."""
+    """Lock port 29500, the library's fixed rendezvous port, against concurrent tests."""
     with (Path(tempfile.gettempdir()) / "mlbench-tests-port-29500").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 @pytest.mark.slow
-def test_mlbenchs_tutorial_reports_everything_while_the_master_is_killed(
+def test_the_tutorial_reports_everything_though_the_master_is_killed(
     client: ApiClient, stack: Home, original: Original, original_python: str, tmp_path: Path
 ) -> None:
     for name in ("train_dist.py", "torchvision.py"):
@@ -57,7 +57,7 @@ def test_mlbenchs_tutorial_reports_everything_while_the_master_is_killed(
 
 
 @pytest.mark.slow
-def test_a_program_as_that_of_task_1a_reports_everything(
+def test_a_program_like_task_1a_reports_everything(
     client: ApiClient, stack: Home, original: Original, original_python: str, tmp_path: Path
 ) -> None:
     page = "mlbench-core"
@@ -69,7 +69,7 @@ def test_a_program_as_that_of_task_1a_reports_everything(
 
 
 @pytest.mark.slow
-def test_parts_of_task_3_train_beside_todays_numpy_and_tqdm(
+def test_parts_of_task_3_train_with_current_numpy_and_tqdm(
     client: ApiClient, original_python: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "code"
@@ -80,7 +80,7 @@ def test_parts_of_task_3_train_beside_todays_numpy_and_tqdm(
     (data / "wikitext-2").mkdir(parents=True)
     for part in ("train", "valid", "test"):
         (data / f"wikitext-2/wiki.{part}.tokens").write_text(_WORDS)
-    # Each rank unpacks the archive, while another may read what it would write anew.
+    # The real archive would be unpacked by each rank, while another rank may read the files.
     zipfile.ZipFile(data / "wikitext-2-v1.zip", "w").close()
     filled = "--run_id {run_id} --rank {rank} --hosts {hosts} --backend {backend}"
     command = f"{original_python} language_model.py {filled} --root-dataset {tmp_path}"
@@ -100,7 +100,7 @@ def test_parts_of_task_3_train_beside_todays_numpy_and_tqdm(
 
 
 def _order(original: Original, python: str, program: str, folder: Path) -> int:
-    """Start a run on both workers by the original client, in a folder; return its id."""
+    """Start a run on both workers with the original client; return its ID."""
     words = ("env", "-C", str(folder), python, program)
     given = ("--run_id", "{run_id}", "--rank", "{rank}", "--hosts", "{hosts}")
     got = original.call(
@@ -125,7 +125,7 @@ def _order(original: Original, python: str, program: str, folder: Path) -> int:
 def _finish(
     original: Original, client: ApiClient, run_id: int
 ) -> tuple[dict[str, Any], Metrics, Result]:
-    """Wait for a run; return what the original client gets of it, and its result."""
+    """Wait for a run; return its record and metrics from the original client, and its result."""
     ended = run_to_end(client, client.get_run(run_id).result().value, 200)
     errors = client.get_logs(run_id, 0, "stderr").result().value.text
     assert ended.state == "FINISHED", f"{ended.reason}\n{errors}"
@@ -136,7 +136,7 @@ def _finish(
 
 
 def _check_tutorial(metrics: Metrics, result: Result) -> None:
-    """Its steps are forward, loss and backward; it validates before it ends the epoch."""
+    """Check the metrics of the tutorial, which validates before it ends an epoch."""
     reached = next(entry for entry in metrics[_PREC] if float(entry["value"]) >= 80)
     [task_result] = metrics["TaskResult @ 0"]
     [train_time] = metrics["TotalCumulativeTrainTime @ 0"]
@@ -158,7 +158,7 @@ def _check_tutorial(metrics: Metrics, result: Result) -> None:
 
 
 def _check_task(metrics: Metrics, result: Result, workers: Path) -> None:
-    """It cannot make folders at the root, and has its own; what it remembers was reported."""
+    """Check that the files of a task are in the worker's folder and its history was reported."""
     for rank in (0, 1):
         [folder] = workers.glob(f"local-mlbench-worker-{rank}/checkpoint/allreduce")
         own = folder.parents[1]
@@ -176,7 +176,7 @@ def _check_task(metrics: Metrics, result: Result, workers: Path) -> None:
                 assert any(
                     value == kept and abs(at - then) < _SAME_MOMENT_SECONDS for kept, then in points
                 ), (name, entry)
-        # Of 30 batches, every 25th is reported.
+        # Each epoch has 30 batches, and every 25th is reported.
         assert len(its[f"train_loss @ {rank}"]) == 4
         assert {entry["metadata"] for entry in its[f"fwd_pass @ {rank}"]} == {
             f"{{rank: {rank}, epoch:{epoch}}}" for epoch in (0, 1)
@@ -204,7 +204,7 @@ def _check_archive(original: Original, run: dict[str, Any], metrics: Metrics) ->
             (entry["date"], entry["value"]) for entry in entries
         ]
         assert all(entry["cumulative"] is False for entry in written)
-    # What is left is of the pods, and of the time of the run.
+    # The remaining files hold the metrics of the pods during the run.
     pods = {rank["pod"] for rank in run["ranks"]}
     assert {name.partition("_")[0] for name in files} == pods
     for pod in pods:

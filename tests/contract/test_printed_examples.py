@@ -1,11 +1,11 @@
-"""The requests that MLBench's documentation prints get answers of the shape that it prints.
+"""The requests printed in MLBench's documentation get responses of the printed shape.
 
-Where the documentation contradicts itself or what a run is here, the tests say what holds:
-- it names ``Host: example.com``, which stands for the address at which the master is;
-- it prints ``GET /api/metrics`` twice; the second stands for ``GET /api/metrics/{pod}``, whose
-  answer it shows;
-- its posted sample names a run and a pod, and the printed answer has the pod alone;
-- that sample, and the answer to it, has Python's ``False``, which is not JSON.
+The tests correct these errors of the documentation:
+- ``Host: example.com`` stands for the master's address.
+- ``GET /api/metrics`` is printed twice. The second one stands for ``GET /api/metrics/{pod}``, whose
+  response it shows.
+- The posted sample names a run and a pod, but the printed response has only the pod.
+- The sample and its response contain Python's ``False``, which is not valid JSON.
 """
 
 import json
@@ -38,7 +38,7 @@ _SAMPLE: Mapping[str, object] = {
 
 
 def as_printed(answer: httpx.Response, status: int) -> Any:
-    """Check status and headers of an answer; return what it says."""
+    """Check the status and headers of a response; return its JSON body."""
     assert answer.status_code == status, answer.text
     assert answer.headers["Content-Type"] == "text/javascript"
     assert "Accept" in answer.headers["Vary"].split(", ")
@@ -46,7 +46,7 @@ def as_printed(answer: httpx.Response, status: int) -> Any:
 
 
 def assert_series(series: dict[str, Any]) -> None:
-    """Check that there are points for each name, as dates and texts that are numbers."""
+    """Check that each series has points with a date and a number as text."""
     for entries in series.values():
         assert entries
         for entry in entries:
@@ -68,8 +68,8 @@ def assert_run(run: dict[str, Any]) -> None:
 
 
 @pytest.fixture(scope="module")
-def going(stack: Home) -> Iterator[dict[str, Any]]:
-    """The answer to the order of a run by its name alone; the run is going, and pods are seen."""
+def active_run(stack: Home) -> Iterator[dict[str, Any]]:
+    """The response to a run submitted with only a name. The run is active and has pods."""
     connection = stack.read_connection()
     headers = ACCEPT | {"Authorization": f"Bearer {connection.token}"}
     with httpx.Client(base_url=connection.url, headers=headers, timeout=30) as http:
@@ -89,19 +89,19 @@ def going(stack: Home) -> Iterator[dict[str, Any]]:
         assert http.delete(path).status_code == 204
 
 
-@pytest.mark.usefixtures("going")
+@pytest.mark.usefixtures("active_run")
 def test_pods(http: httpx.Client) -> None:
     pods = as_printed(http.get("/api/pods", headers=ACCEPT), 200)
     assert {pod["name"] for pod in pods} == PODS
     for pod in pods:
         assert pod["phase"] == "Running"
         assert re.fullmatch(r"\d+\.\d+\.\d+\.\d+", pod["ip"])
-        # A text that Python reads as a dictionary, of these among others.
+        # The labels are the text of a Python dictionary and include these two.
         assert re.fullmatch(r"\{('[^']+': '[^']*'(, )?)+\}", pod["labels"])
         assert "'app': 'mlbench', 'component': 'worker'" in pod["labels"]
 
 
-@pytest.mark.usefixtures("going")
+@pytest.mark.usefixtures("active_run")
 def test_metrics_of_all_pods(http: httpx.Client) -> None:
     metrics = as_printed(http.get("/api/metrics", headers=ACCEPT), 200)
     assert metrics.keys() == PODS
@@ -110,13 +110,13 @@ def test_metrics_of_all_pods(http: httpx.Client) -> None:
         assert_series({name: series[name] for name in CPU})
 
 
-@pytest.mark.usefixtures("going")
+@pytest.mark.usefixtures("active_run")
 def test_metrics_of_one_pod(http: httpx.Client) -> None:
     path = "/api/metrics/local-mlbench-worker-1"
     series = as_printed(http.get(path, headers=ACCEPT), 200)
     assert series.keys() >= CPU
     assert_series({name: series[name] for name in CPU})
-    # The documented parameters, with the documented defaults.
+    # The documented parameters with their documented defaults.
     defaults = {"since": "1970-01-01T00:00:00.000000Z", "metric_type": "pod"}
     again = as_printed(http.get(path, params=defaults, headers=ACCEPT), 200)
     assert {name: again[name][: len(series[name])] for name in CPU} == {
@@ -126,60 +126,60 @@ def test_metrics_of_one_pod(http: httpx.Client) -> None:
 
 def test_a_sample_of_a_pod(http: httpx.Client) -> None:
     body = {"pod_name": "local-mlbench-worker-1", **_SAMPLE}
-    # As printed, it does not say what type its body has.
+    # As printed, the request has no Content-Type.
     answer = http.post("/api/metrics", content=json.dumps(body), headers=ACCEPT)
     assert as_printed(answer, 201) == body
     found = http.get("/api/metrics/local-mlbench-worker-1").json()["accuracy"]
     assert found == [{key: _SAMPLE[key] for key in ("date", "value", "cumulative", "metadata")}]
 
 
-def test_a_sample_of_a_run(http: httpx.Client, going: dict[str, Any]) -> None:
-    body = {"run_id": going["id"], **_SAMPLE}
+def test_a_sample_of_a_run(http: httpx.Client, active_run: dict[str, Any]) -> None:
+    body = {"run_id": active_run["id"], **_SAMPLE}
     answer = http.post("/api/metrics", content=json.dumps(body), headers=ACCEPT)
     assert as_printed(answer, 201) == body
-    found = http.get(f"/api/metrics/{going['id']}", params={"metric_type": "run"}).json()
+    found = http.get(f"/api/metrics/{active_run['id']}", params={"metric_type": "run"}).json()
     assert [entry["value"] for entry in found["accuracy"]] == ["0.7845"]
 
 
-def test_a_sample_of_a_run_and_a_pod(http: httpx.Client, going: dict[str, Any]) -> None:
+def test_a_sample_of_a_run_and_a_pod(http: httpx.Client, active_run: dict[str, Any]) -> None:
     sample = {"pod_name": "local-mlbench-worker-1", **_SAMPLE, "name": "of both"}
-    body = json.dumps(sample | {"run_id": going["id"]})
+    body = json.dumps(sample | {"run_id": active_run["id"]})
     assert as_printed(http.post("/api/metrics", content=body, headers=ACCEPT), 201) == sample
-    of_run = http.get(f"/api/metrics/{going['id']}", params={"metric_type": "run"}).json()
+    of_run = http.get(f"/api/metrics/{active_run['id']}", params={"metric_type": "run"}).json()
     assert "of both" not in of_run
     assert "of both" in http.get("/api/metrics/local-mlbench-worker-1").json()
 
 
-def test_pythons_false(http: httpx.Client, going: dict[str, Any]) -> None:
-    body = json.dumps({"run_id": going["id"], **_SAMPLE}).replace("false", "False")
+def test_pythons_false(http: httpx.Client, active_run: dict[str, Any]) -> None:
+    body = json.dumps({"run_id": active_run["id"], **_SAMPLE}).replace("false", "False")
     answer = http.post("/api/metrics", content=body, headers=ACCEPT)
     assert as_printed(answer, 400)["message"].startswith("body: must be JSON")
 
 
-def test_an_ordered_run(going: dict[str, Any]) -> None:
-    assert_run(going)
-    assert going["state"] == "INITIALIZED"
+def test_a_submitted_run(active_run: dict[str, Any]) -> None:
+    assert_run(active_run)
+    assert active_run["state"] == "INITIALIZED"
 
 
-def test_all_runs(http: httpx.Client, going: dict[str, Any]) -> None:
+def test_all_runs(http: httpx.Client, active_run: dict[str, Any]) -> None:
     runs = as_printed(http.get("/api/runs", headers=ACCEPT), 200)
-    [run] = [run for run in runs if run["id"] == going["id"]]
+    [run] = [run for run in runs if run["id"] == active_run["id"]]
     assert_run(run)
 
 
-def test_a_run(http: httpx.Client, going: dict[str, Any]) -> None:
-    run = as_printed(http.get(f"/api/runs/{going['id']}", headers=ACCEPT), 200)
+def test_a_run(http: httpx.Client, active_run: dict[str, Any]) -> None:
+    run = as_printed(http.get(f"/api/runs/{active_run['id']}", headers=ACCEPT), 200)
     assert_run(run)
     assert {key: run[key] for key in ("id", "created_at", "job_id")} == {
-        key: going[key] for key in ("id", "created_at", "job_id")
+        key: active_run[key] for key in ("id", "created_at", "job_id")
     }
 
 
 @pytest.mark.parametrize("body", [{"name": "b"}, {"name": "b", "num_workers": 2, "num_cpus": 1}])
 def test_a_run_while_one_is_active(
-    http: httpx.Client, going: dict[str, Any], body: dict[str, Any]
+    http: httpx.Client, active_run: dict[str, Any], body: dict[str, Any]
 ) -> None:
     answer = http.post("/api/runs", json=body, headers=ACCEPT)
     refused = as_printed(answer, 409)
     assert refused["status"] == 409
-    assert f"run {going['id']} ({NAME}) is active" in refused["message"]
+    assert f"run {active_run['id']} ({NAME}) is active" in refused["message"]

@@ -1,4 +1,4 @@
-"""Requests of many forms, on a real socket: forms, chunks, what is too large or malformed."""
+"""Requests over a real socket: forms, chunked bodies, and oversized or malformed requests."""
 
 import gzip
 import json
@@ -52,7 +52,7 @@ def test_spellings_of_a_form(http: httpx.Client, charset: str) -> None:
         assert answer.json()["value"] == "café"
 
 
-def test_truth_values_in_a_form(http: httpx.Client) -> None:
+def test_booleans_in_a_form(http: httpx.Client) -> None:
     spelled = {True: ("true", "True", "TRUE", "1", "on", "yes")}
     spelled |= {False: ("false", "False", "FALSE", "0", "off", "no")}
     for truth, texts in spelled.items():
@@ -78,13 +78,13 @@ def test_truth_values_in_a_form(http: httpx.Client) -> None:
         (b"name=a&nothing=1", "nothing: unknown field"),
     ],
 )
-def test_a_wrong_form(http: httpx.Client, body: bytes, message: str) -> None:
+def test_an_invalid_form_is_refused(http: httpx.Client, body: bytes, message: str) -> None:
     answer = http.post("/api/metrics", content=body, headers=FORM)
     assert answer.status_code == 400
     assert message in answer.json()["message"]
 
 
-# --- How a body is sent. ---
+# --- Encodings of bodies. ---
 
 
 def pieces(body: bytes) -> Iterator[bytes]:
@@ -99,7 +99,7 @@ def test_a_body_in_chunks(http: httpx.Client) -> None:
     assert answer.status_code == 201, answer.text
     form = urlencode(sample("chunks", 3)).encode()
     assert http.post("/api/metrics", content=pieces(form), headers=FORM).status_code == 201
-    # The same sample twice is one.
+    # A sample posted twice is stored once.
     assert values(http, "chunks") == ["3"]
 
 
@@ -117,7 +117,7 @@ def test_a_compressed_body(http: httpx.Client, encoding: str) -> None:
     assert answer.status_code == 201
 
 
-# --- What is too large, and where a request comes from. ---
+# --- Size limits. ---
 
 
 def test_a_huge_announced_body_is_refused_before_it_is_sent(connection: StackConnection) -> None:
@@ -129,7 +129,7 @@ def test_a_huge_announced_body_is_refused_before_it_is_sent(connection: StackCon
         assert json.loads(answered.read())["status"] == 413
 
 
-def test_the_length_of_a_list(http: httpx.Client) -> None:
+def test_a_list_has_at_most_10000_entries(http: httpx.Client) -> None:
     moments = [f"2018-08-03T09:21:29.{i:06}Z" for i in range(10_001)]
     entries = [{**sample("many", 1), "date": date} for date in moments]
     for length, wrong in ((10_001, entries), (0, [])):
@@ -144,8 +144,8 @@ def test_the_length_of_a_list(http: httpx.Client) -> None:
 # --- Other methods. ---
 
 
-def test_a_connection_goes_on_after_a_head(connection: StackConnection) -> None:
-    """What answered HEAD with a body would be taken for the next answer."""
+def test_a_connection_can_be_reused_after_a_head_request(connection: StackConnection) -> None:
+    """A body in the response to HEAD would be read as the next response."""
     with sockets.connect(connection) as opened:
         for method, status in [("HEAD", 200), ("GET", 200), ("OPTIONS", 200), ("GET", 200)]:
             opened.sendall(sockets.head(connection, method, "/api/pods/"))

@@ -1,4 +1,4 @@
-"""Trains a small LSTM to predict words, by the parts of MLBench's library that its task 3 uses."""
+"""Train a small LSTM language model with the parts of mlbench_core that benchmark task 3 uses."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ _SIZES = {"ninp": 8, "nhid": 16, "nlayers": 2, "wdrop": 0.5, "tie_weights": True
 
 
 def main(backend: str, hosts: str, rank: int, run_id: str, dataset_dir: str, **_: object) -> None:
-    """Train until the goal is reached."""
+    """Train until the target is reached."""
     with initialize_backends(comm_backend=backend, hosts=hosts, rank=rank) as (_, size, _):
         words = Wikitext2Dataset(dataset_dir, bptt=_LENGTH, train=True)
         words.generate_batches(global_bsz=_ROWS * size, worker_bsz=_ROWS, rank=rank)
@@ -41,7 +41,7 @@ def main(backend: str, hosts: str, rank: int, run_id: str, dataset_dir: str, **_
 
 
 def train(words: Any, model: Any, optimizer: Any, tracker: Any) -> None:
-    """Train an epoch."""
+    """Train for one epoch."""
     model.train()
     tracker.train()
     hidden = model.init_hidden(_ROWS)
@@ -66,7 +66,7 @@ def train(words: Any, model: Any, optimizer: Any, tracker: Any) -> None:
 
 
 def validate(words: Any, model: Any, tracker: Any) -> None:
-    """Measure the perplexity of the same words."""
+    """Measure the perplexity on the training text."""
     model.eval()
     tracker.validation()
     tracker.validation_start()

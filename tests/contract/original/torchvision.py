@@ -1,4 +1,4 @@
-"""Stands for torchvision, whose build must fit that of PyTorch: digits easier than MNIST's."""
+"""Stub of torchvision, whose build would have to match PyTorch: digits easier than MNIST."""
 
 from types import SimpleNamespace
 
@@ -7,7 +7,7 @@ from torch.utils.data import TensorDataset
 
 
 class _Digits(TensorDataset):
-    """Noise with a bright spot, whose place depends on the class."""
+    """Noise with a bright spot whose position encodes the class."""
 
     def __init__(self, root: str, *, train: bool, download: bool, transform: object) -> None:
         chance = torch.Generator().manual_seed(int(train))
