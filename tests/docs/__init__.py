@@ -1,1 +1,1 @@
-"""Tests of what the documentation shows."""
+"""Tests of the documentation."""

@@ -1,4 +1,4 @@
-"""``docs/api.md``: every curl line of it works as printed, and the answers look as printed."""
+"""``docs/api.md``: every curl command works as printed and returns the printed response."""
 
 import json
 import re
@@ -18,13 +18,13 @@ from tests.conftest import wait_for
 
 _PAGE = Path(__file__).parents[2] / "docs" / "api.md"
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# Read by curl itself, so that the lines stay as they are printed.
 _SET = "$URL/api/sets/doubled/\n"
 # The controller submits the first run of a set shortly after its registration.
 _UNTIL_SUBMITTED = (
     "until curl -su me:$TOKEN $URL/api/sets/doubled/ 2>/dev/null | grep -q run_id; "
     "do sleep 0.05; done\n"
 )
+# curl reads these options from a file, so that the commands stay as printed.
 _CURLRC = r"""
 silent
 show-error
@@ -34,7 +34,7 @@ write-out = "%{stderr}%{method} %{url} %{http_code}\n"
 
 @dataclass(frozen=True)
 class Sent:
-    """A request that curl has sent."""
+    """A request sent by curl."""
 
     method: str
     path: str
@@ -43,20 +43,20 @@ class Sent:
 
 @dataclass(frozen=True)
 class Shown:
-    """A block of commands on the page, and what came of it."""
+    """A block of commands on the page, with its requests and output."""
 
     commands: str
     answer: Any
-    """What the page shows below, if it is JSON; else None."""
+    """JSON that the page shows below the block, or None."""
     sent: list[Sent]
     output: str
 
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="curl is missing: apt-get install curl")
-def test_the_page_is_complete_and_its_commands_get_the_answers_that_it_shows(
+def test_the_page_is_complete_and_its_commands_return_the_printed_responses(
     stack: Home, tmp_path: Path
 ) -> None:
-    # One test: on several, each process of pytest would type the page.
+    # A single test: otherwise each pytest process would run the whole page.
     page = type_in(stack, tmp_path)
     check_status_codes(page)
     check_answers(page)
@@ -64,11 +64,11 @@ def test_the_page_is_complete_and_its_commands_get_the_answers_that_it_shows(
 
 
 def type_in(stack: Home, folder: Path) -> list[Shown]:
-    """Run the page's commands in one shell, in order."""
+    """Run the page's commands in order in one shell."""
     wait_for(lambda: _knows_the_pods(stack), what="Prometheus has scraped the exporter")
     with ApiClient.from_home(stack) as client:
         wait_for(lambda: _knows_its_size(client), what="Prometheus has scraped itself")
-    with ApiClient.from_home(stack) as client:  # another test's run may be about to end
+    with ApiClient.from_home(stack) as client:  # a run of another test may be ending
         wait_for(lambda: all(p.run_id is None for p in client.get_worker_pods().result().value))
     (folder / ".curlrc").write_text(_CURLRC)
     blocks = _read()
@@ -108,7 +108,7 @@ def _knows_its_size(client: ApiClient) -> bool:
 
 
 def _read() -> list[tuple[str, Any]]:
-    """Return each block of commands, with the JSON that follows it."""
+    """Return each block of commands with the JSON that follows it."""
     blocks: list[tuple[str, Any]] = []
     for language, text in _BLOCK.findall(_PAGE.read_text()):
         if language == "bash":
@@ -142,7 +142,7 @@ def check_answers(page: list[Shown]) -> None:
 
 def check_operations(page: list[Shown]) -> None:
     output = next(shown for shown in page if "openapi.json" in shown.commands).output
-    document = output.rpartition("\n")[2]  # after the metrics
+    document = output.rpartition("\n")[2]  # the metrics precede it
     missing = [
         operation["operationId"]
         for path, methods in json.loads(document)["paths"].items()
@@ -158,11 +158,11 @@ def check_operations(page: list[Shown]) -> None:
 
 
 def assert_like(shown: Any, real: Any, where: str) -> None:
-    """Make sure that a shortened answer has nothing that the real one has not."""
-    assert type(shown) is type(real), f"{shown!r} is shown, {real!r} is answered: {where}"
+    """Check that an abbreviated response contains nothing that the real one lacks."""
+    assert type(shown) is type(real), f"{where}: page shows {shown!r}, response is {real!r}"
     if isinstance(shown, dict):
         for key, entry in shown.items():
-            assert key in real, f"{key!r} is not answered: {where}"
+            assert key in real, f"{where}: response lacks {key!r}"
             assert_like(entry, real[key], where)
     elif isinstance(shown, list):
         assert len(shown) <= len(real), where

@@ -1,4 +1,4 @@
-"""Every `mlbench` command and every Helm value that the documentation names exists."""
+"""Every ``mlbench`` command and every Helm value named in the documentation exists."""
 
 import json
 import re
@@ -20,20 +20,20 @@ _PAGES = sorted(
         *(_ROOT / "examples").rglob("*.md"),
         _ROOT / "helm/mlbench/templates/NOTES.txt",
     }
-    - {_ROOT / "docs/migrate.md"}  # its command has the same name
+    - {_ROOT / "docs/migrate.md"}  # about the original client's command, also named mlbench
 )
 _SCHEMA = json.loads((_ROOT / "helm/mlbench/values.schema.json").read_text())
-# Words before `mlbench` in a line of a block, such as variables and launchers.
+# Variables and launchers may precede `mlbench` in a line of a block.
 _COMMAND = re.compile(r"(?:^|[\s;&|(])(?<!login )mlbench ((?:[a-z]+)(?: .*)?)$")
 _TOP_LEVEL = "|".join(_SCHEMA["properties"])
 _VALUE = re.compile(rf"(?<![\w./-])((?:{_TOP_LEVEL})(?:\.\w+)+)(?![\w(/])")
 _END = ("--", "|", ">", "&&", ";")
-# Names of Python and of files that begin as values do.
+# Python names and file names that look like values.
 _NOT_VALUES = re.compile(r"\.(?:py|yaml|yml|json|md|app|js|build)$|\.example\.")
 
 
 def _commands(text: str) -> Iterator[str]:
-    """Yield what follows `mlbench` in blocks and in inline code."""
+    """Yield the arguments of each `mlbench` command in blocks and in inline code."""
     blocks = re.findall(r"^```[^\n]*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     for block in blocks:
         for line in block.replace("\\\n", " ").splitlines():
@@ -46,10 +46,10 @@ def _commands(text: str) -> Iterator[str]:
 
 
 def _problem(command: str) -> str:
-    """Return what is wrong with a command; empty if nothing is."""
+    """Return the problem of a command, or an empty string if it is valid."""
     try:
         name, *words = shlex.split(command.replace("…", " "), posix=False)
-    except ValueError:  # one that a sentence cuts off
+    except ValueError:  # an unbalanced quote in a partial command
         name, *words = command.split()
     if name not in all_commands():
         return f"there is no mlbench {name}"
@@ -74,7 +74,7 @@ def test_commands_exist(page: Path) -> None:
     assert {command: problem for command, problem in problems.items() if problem} == {}
 
 
-def test_wrong_commands_are_found() -> None:
+def test_invalid_commands_are_detected() -> None:
     text = (
         "`mlbench strat` and `mlbench run digits --max-restarts 2`\n\n```\nmlbench bench --all\n```"
     )
@@ -82,14 +82,14 @@ def test_wrong_commands_are_found() -> None:
 
 
 def _has_value(path: str) -> bool:
-    """Check whether the schema of the chart's values has a value."""
+    """Return whether the schema of the chart's values has a value."""
     schema: Any = _SCHEMA
     for name in path.split("."):
         while reference := schema.get("$ref"):
             schema = _SCHEMA["definitions"][reference.rpartition("/")[2]]
         properties = schema.get("properties", {})
         if name not in properties:
-            # A value that may have any keys, such as labels.
+            # A value with arbitrary keys, such as labels.
             return not properties or isinstance(schema.get("additionalProperties"), dict)
         schema = properties[name]
     return True
@@ -107,7 +107,7 @@ def test_values_of_the_chart_exist(page: Path) -> None:
         assert _has_value(value), value
 
 
-def test_wrong_values_are_found() -> None:
+def test_invalid_values_are_detected() -> None:
     assert _has_value("exporter.kubelet.insecure")
     assert not _has_value("mlbench_exporter.kubelet.insecure")
     assert not _has_value("master.resource")

@@ -1,4 +1,4 @@
-"""``CONTRIBUTING.md``: the changes that it describes, made step by step in a copy of the tree."""
+"""``CONTRIBUTING.md``: the changes it describes, made step by step in a copy of the repository."""
 
 import os
 import re
@@ -23,7 +23,7 @@ _CHANGES = dict(_CHANGE.findall(_PAGE))
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """A copy of the tree, with this Python as its .venv."""
+    """A copy of the repository that uses this Python as its .venv."""
     left_out = shutil.ignore_patterns(".*", "__pycache__", "*.mlbench", "*.png")
     copy = tmp_path / "copy"
     shutil.copytree(_ROOT, copy, ignore=left_out)
@@ -33,7 +33,7 @@ def copy(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("change", _CHANGES)
-def test_a_change_of_ten_minutes_works_as_written(
+def test_the_ten_minute_change_works_as_written(
     change: str, copy: Path, prometheus_binary: Path
 ) -> None:
     steps = _STEP.findall(_CHANGES[change])

@@ -1,4 +1,4 @@
-"""``examples/``: pages show these files, as they are, so that a plain Git host shows them too."""
+"""``examples/``: pages contain these files verbatim, so that any Git host shows them."""
 
 import json
 import re
@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 _ROOT = Path(__file__).parents[2]
-# The link to a file, and the block of code below it.
+# A link to a file, followed by a code block.
 _SHOWN = re.compile(
     r"\]\((?:\.\./)+(examples/[^)]+)\)[^\n]*\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL
 )
 
 
-def test_each_example_is_on_one_page_as_it_is() -> None:
+def test_each_example_is_on_one_page_verbatim() -> None:
     shown: list[str] = []
     for page in sorted([*_ROOT.glob("docs/**/*.md"), *_ROOT.glob("extensions/*/docs/*.md")]):
         for name, block in _SHOWN.findall(page.read_text()):
@@ -25,7 +25,7 @@ def test_each_example_is_on_one_page_as_it_is() -> None:
     assert sorted(shown) == sorted(str(path.relative_to(_ROOT)) for path in files)
 
 
-def test_the_notebook_runs_from_its_first_cell_to_its_last(
+def test_all_cells_of_the_notebook_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     notebook = _ROOT / "examples" / "notebook" / "runs.ipynb"

@@ -1,4 +1,4 @@
-"""The ways of docs/monitoring.md to a Grafana name the pinned archive, and are complete."""
+"""``docs/monitoring.md``: all ways to install Grafana use the pinned archive and are complete."""
 
 import re
 import subprocess
@@ -30,7 +30,7 @@ def test_the_commands_for_the_archive_unpack_a_grafana(tmp_path: Path) -> None:
     assert find_grafana({"GRAFANA": str(tmp_path / f"grafana-{VERSION}")})
 
 
-def test_the_container_gets_all_that_the_provisioning_files_need() -> None:
+def test_the_container_has_everything_that_the_provisioning_files_need() -> None:
     commands = commands_below("In a container")
     provisioning = _ROOT / "grafana" / "provisioning"
     needed = {
@@ -44,7 +44,7 @@ def test_the_container_gets_all_that_the_provisioning_files_need() -> None:
         assert (_ROOT / "grafana" / folder).is_dir()
 
 
-def test_every_place_names_the_same_grafana() -> None:
+def test_all_files_name_the_same_grafana_version() -> None:
     values = yaml.safe_load((_ROOT / "helm" / "mlbench" / "values.yaml").read_text())
     assert values["grafana"]["image"]["tag"] == VERSION
     assert set(re.findall(r"grafana/grafana:(\S+)", MONITORING)) == {VERSION}

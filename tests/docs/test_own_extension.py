@@ -1,4 +1,4 @@
-"""``docs/architecture.md``: an extension with a source, a view and a benchmark, as it says."""
+"""``docs/architecture.md``: the printed extension (source, view and benchmark) works."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from tests.support.processes import run_text
 _PAGE = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text()
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"[Ss]ave (?:this|it) as `([\w./]+)`")
-# The stack's environment is this one, beside which pip installs.
+# The stack runs in this environment, so pip installs into a separate folder.
 _SHELL = """
 pip() { "$PY" -m pip install --quiet --no-deps --no-build-isolation --target "$SITE" "${@:2}"; }
 mlbench() { "$PY" -P -m mlbench "$@"; }
@@ -20,9 +20,7 @@ mlbench() { "$PY" -P -m mlbench "$@"; }
 
 
 @pytest.mark.slow
-def test_a_source_a_view_and_a_benchmark_of_ten_minutes_work(
-    tmp_path: Path, prometheus_binary: Path
-) -> None:
+def test_the_ten_minute_extension_works_as_written(tmp_path: Path, prometheus_binary: Path) -> None:
     steps = _PAGE.partition("## Your own extension in ten minutes")[2]
     at, typed = 0, []
     for block in _BLOCK.finditer(steps):

@@ -1,4 +1,4 @@
-"""The queries of docs/promql.md answer for runs that ended half an hour ago."""
+"""The queries of ``docs/promql.md`` return data for runs that ended half an hour ago."""
 
 import json
 import os
@@ -21,10 +21,10 @@ from tests.support.rows import series as make_series
 
 _README = Path(__file__).parents[2] / "README.md"
 _SECONDS = 20
-# By run, which is also its number of workers: samples per second, and seconds until the target.
+# Samples per second and seconds to the target, by run ID. The ID is the number of workers.
 _RUNS = {1: (100.0, 10.0), 2: (180.0, 6.0), 4: (300.0, 4.0)}
 _ASKED = "2"
-# The labels that tell the series of an answer apart, and the newest value of each.
+# The label that distinguishes the series of a response, and the newest value of each series.
 _EXPECTED = {
     "What was the last loss of each rank?": ("rank", {"0": 2.0, "1": 2.5}),
     "What are all recorded values, with their times?": ("rank", {"0": 2.0, "1": 2.5}),
@@ -52,7 +52,7 @@ _EXPECTED = {
 
 @pytest.fixture
 def ended(own_prometheus: PrometheusServer) -> Iterator[tuple[PrometheusClient, float]]:
-    """A Prometheus that knows runs, and when they ended."""
+    """A Prometheus server with finished runs, and the time when they ended."""
     ended_at = time.time() - 1800
     for workers in _RUNS:
         write(own_prometheus.url, _series(workers, ended_at))
@@ -60,7 +60,7 @@ def ended(own_prometheus: PrometheusServer) -> Iterator[tuple[PrometheusClient, 
         yield prometheus, ended_at
 
 
-def test_every_query_finds_the_figures_of_ended_runs(
+def test_every_query_returns_the_metrics_of_finished_runs(
     ended: tuple[PrometheusClient, float],
 ) -> None:
     answers = {asked.title: _ask(*ended, asked) for asked in read_questions(_ASKED)}
@@ -77,7 +77,7 @@ def test_every_query_finds_the_figures_of_ended_runs(
     assert everything[0].times[-1] == pytest.approx(ended[1], abs=0.001)
 
 
-def test_the_query_of_the_readme_finds_the_values_of_an_ended_run(
+def test_the_query_of_the_readme_returns_the_values_of_a_finished_run(
     ended: tuple[PrometheusClient, float],
 ) -> None:
     [query] = re.findall(r"^PromQL +(.+)$", _README.read_text(), re.MULTILINE)
@@ -118,7 +118,7 @@ def _series(workers: int, ended_at: float) -> Iterator[TimeSeries]:
     def constant(name: str, value: float, /, **labels: str) -> TimeSeries:
         return level(name, during, value, run_id=run_id, **labels)
 
-    # A master that was restarted on another port leaves the same series twice.
+    # A master restarted on another port exports the same series twice.
     for instance, times in (("127.0.0.1:8000", during), ("127.0.0.1:8001", after)):
         info = {"name": f"run-{workers}", "benchmark": "digits", "workers": run_id}
         yield level(names.RUN_INFO, times, 1, run_id=run_id, instance=instance, **info)

@@ -1,4 +1,4 @@
-"""The published archives: each verifies, and the page of results links it."""
+"""Every published archive verifies, and the results page links it."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""The page of results: headline figures and charts from archives."""
+"""The results page: headline figures and charts from archives."""
 
 import shlex
 from array import array
@@ -27,7 +27,7 @@ BENCH = Bench("pair", "digits --workers 1 --repeats 2", "a pair", VAL_ACCURACY)
 
 
 def _archives(folder: Path) -> Iterator[Path]:
-    """Write the archives of two runs, which reach 92 and 98 % after two and three epochs."""
+    """Write the archives of two runs that reach 92 and 98 % after two and three epochs."""
     for seed in (1, 2):
         target = {"metric": VAL_ACCURACY, "value": 97.0, "lower_is_better": False}
         run = make_run(1, state="FINISHED", seed=seed, target=target, benchmark="digits")
@@ -45,7 +45,7 @@ def _archives(folder: Path) -> Iterator[Path]:
 
 
 def _place(number: int) -> Slot:
-    """Return a place whose run, of the same number, counts."""
+    """Return a slot with a run of the same number that counts."""
     trial = Trial(
         number, number, number, "FINISHED", "", False, deleted=False, counts=True, remark=""
     )
@@ -54,7 +54,7 @@ def _place(number: int) -> Slot:
 
 @pytest.fixture
 def archives(tmp_path: Path, database: Database) -> Path:
-    """The folder of the archives of a set."""
+    """Folder with the archives of a benchmark set."""
     files = {}
     for file in _archives(tmp_path):
         with archive.opened(file) as contents:
@@ -67,21 +67,21 @@ def archives(tmp_path: Path, database: Database) -> Path:
     return folder
 
 
-def test_the_page_has_figures_picture_and_archive(archives: Path, tmp_path: Path) -> None:
+def test_the_page_has_figures_a_chart_and_the_archive(archives: Path, tmp_path: Path) -> None:
     old = tmp_path / "images" / "results" / "old.svg"
     old.parent.mkdir(parents=True)
     old.touch()
     page.write([BENCH], archives, tmp_path)
     text = (tmp_path / "results.md").read_text()
     row = "| [a pair](archives/pair.mlbench) | 1 worker | 2/2 | 28.00 s"
-    assert row in text, "the mean of 24 and 32 s"
+    assert row in text, "mean of 24 and 32 s"
     [picture] = old.parent.iterdir()
     assert f"(images/results/{picture.name})" in text
     assert '<rect width="100%" height="100%" fill="#ffffff"/>' in picture.read_text()
 
 
 @pytest.mark.parametrize("bench", SETS, ids=lambda bench: bench.name)
-def test_what_is_measured_are_tasks_with_their_options(bench: Bench) -> None:
+def test_measured_sets_name_existing_benchmarks_and_options(bench: Bench) -> None:
     task, *words = shlex.split(bench.arguments)
     given = [value for name, value in pairwise(words) if name in ("--set", "--sweep")]
     for key, values in (option.split("=") for option in given):
@@ -98,7 +98,7 @@ def test_archives_of_another_set_are_refused(archives: Path, tmp_path: Path) -> 
         page.write([other], archives, tmp_path)
 
 
-def test_the_published_archives_give_the_published_page(tmp_path: Path) -> None:
+def test_the_published_page_follows_from_the_published_archives(tmp_path: Path) -> None:
     docs = _ROOT / "docs"
     page.write(SETS, docs / "archives", tmp_path)
     text = (docs / "results.md").read_text()

@@ -1,4 +1,4 @@
-"""``docs/slow-run.md``: its commands find the faults of its script, and its diff repairs them."""
+"""``docs/slow-run.md``: its commands find the faults in its script, and its diff repairs them."""
 
 import os
 import re
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 _ROOT = Path(__file__).parents[2]
 _BLOCK = re.compile(r"^```(bash|diff)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# Causes that a busy machine adds. All others are in the script.
+# Causes that occur only on a busy machine. All others are in the script.
 _BUSY_MACHINE = {"contention", "startup"}
 
 

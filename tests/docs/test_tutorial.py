@@ -1,4 +1,4 @@
-"""The tutorials: their commands do what the pages say, in their order."""
+"""The tutorials: their commands do what the pages say."""
 
 import re
 import shutil
@@ -21,17 +21,17 @@ _COMMANDS = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def test_own_code_works_as_printed(stack: Home, tmp_path: Path) -> None:
-    # One test: on several, each process of pytest would type the page.
+    # A single test: otherwise each pytest process would run the whole page.
     folder = tmp_path / "own code"
     shutil.copytree(_ROOT / "examples" / "tutorial", folder)
     output = ""
     for commands in _COMMANDS.findall(_OWN_CODE.read_text()):
-        # Three repeats would prove nothing more.
+        # One repeat proves as much as three.
         output += type_in(commands.replace("--repeats 3", "--repeats 1"), folder, stack)
 
     assert "epoch 9: " in output  # the log of the plain script
     assert "data_sha256" in output  # the manifest
-    assert "learning_rate" in output  # in which two runs differ
+    assert "learning_rate" in output  # the difference between two runs
     assert "speed-up" in output
     for name in ("faster.html", "scaling.html"):
         assert "</html>" in (folder / name).read_text()
@@ -56,7 +56,7 @@ def test_own_code_works_as_printed(stack: Home, tmp_path: Path) -> None:
 def test_a_comparison_works_as_printed(stack: Home, tmp_path: Path) -> None:
     output = ""
     for commands in _COMMANDS.findall(_COMPARE.read_text()):
-        if "mlbench up" not in commands:  # the stack runs already
+        if "mlbench up" not in commands:  # the stack is already running
             output += type_in(commands.replace("--repeats 3", "--repeats 1"), tmp_path, stack)
     assert "exchange is local-sgd; the task's rules say" in output
     assert "2 runs, target: " in output
