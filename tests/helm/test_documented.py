@@ -1,4 +1,4 @@
-"""The chart takes the values of the `helm` commands and YAML blocks in the documentation."""
+"""The chart accepts the values of all `helm` commands and YAML blocks in the documentation."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,7 @@ _COMMANDS = [
     if "--set" in command
 ]
 _KUBERNETES = (_ROOT / "docs" / "kubernetes.md").read_text()
-# Values of kube-prometheus-stack are not the chart's.
+# Values of kube-prometheus-stack belong to another chart.
 _BLOCKS = [
     block
     for block in re.findall(r"```yaml\n(.*?)```", _KUBERNETES, re.DOTALL)
@@ -27,14 +27,14 @@ _BLOCKS = [
 
 
 @pytest.mark.parametrize("command", _COMMANDS)
-def test_the_chart_takes_documented_values(command: str, render: Render) -> None:
+def test_the_chart_accepts_documented_values(command: str, render: Render) -> None:
     values = [value.strip("'\"") for value in re.findall(r"--set[ =](\S+)", command)]
     assert values
     assert render(*values)
 
 
 @pytest.mark.parametrize("block", _BLOCKS)
-def test_the_chart_takes_documented_blocks(block: str, render: Render, tmp_path: Path) -> None:
+def test_the_chart_accepts_documented_blocks(block: str, render: Render, tmp_path: Path) -> None:
     file = tmp_path / "values.yaml"
     file.write_text(block)
     assert render(file=file)

@@ -18,7 +18,7 @@ from tests.helm.pods import (
 )
 
 
-def test_objects_have_the_names_by_which_they_find_each_other(render: Render) -> None:
+def test_objects_have_the_names_that_other_parts_expect(render: Render) -> None:
     documents = render()
     objects = {(document["kind"], document["metadata"]["name"]) for document in documents}
     assert objects >= {
@@ -32,12 +32,12 @@ def test_objects_have_the_names_by_which_they_find_each_other(render: Render) ->
         ("Deployment", "r-mlbench-grafana"),
         ("Service", "r-mlbench-grafana"),
     }
-    assert ("StatefulSet", "r-mlbench-worker") not in objects, "the controller's"
+    assert ("StatefulSet", "r-mlbench-worker") not in objects, "created by the controller"
     services = [name for kind, name in objects if kind == "Service" and "master" in name]
-    assert len(services) == 1, "clients find the API by it"
+    assert len(services) == 1, "clients find the API by this service"
 
 
-def test_everything_has_the_originals_labels_and_kubernetes_own(render: Render) -> None:
+def test_all_objects_have_the_original_and_the_kubernetes_labels(render: Render) -> None:
     documents = render("extraLabels.team=research")
     for document in documents:
         labels = document["metadata"]["labels"]
@@ -64,7 +64,7 @@ _INGRESS = ("grafana.ingress.enabled=true", "grafana.ingress.host=g.example.org"
         (A_GRAFANA_OF_YOURS, "http://g:3000"),
     ],
 )
-def test_the_web_pages_know_how_a_browser_reaches_grafana(
+def test_the_web_pages_get_the_public_address_of_grafana(
     render: Render, values: tuple[str, ...], url: str | None
 ) -> None:
     api, _ = master_containers(render(*values))
@@ -75,7 +75,9 @@ def test_the_web_pages_know_how_a_browser_reaches_grafana(
 @pytest.mark.parametrize(
     ("kube_version", "port"), [("1.20.2", 8000), ("1.22.0", 80), ("1.31.0", 80)]
 )
-def test_the_api_has_port_80_where_pods_may(render: Render, kube_version: str, port: int) -> None:
+def test_the_api_has_port_80_if_pods_may_bind_it(
+    render: Render, kube_version: str, port: int
+) -> None:
     documents = render(kube_version=kube_version)
     api, _ = master_containers(documents)
     assert [p["containerPort"] for p in api["ports"]] == [port]
@@ -86,7 +88,7 @@ def test_the_api_has_port_80_where_pods_may(render: Render, kube_version: str, p
 
 
 def test_ports_name_their_protocol(render: Render) -> None:
-    """Helm 4 applies on the server, and older ones know no default in that."""
+    """Helm 4 applies server-side, where older Kubernetes versions have no default protocol."""
     documents = render()
     specs = [service["spec"] for service in find_documents(documents, "Service")]
     specs.append(worker_manifest(documents)["service"]["spec"])
@@ -95,7 +97,7 @@ def test_ports_name_their_protocol(render: Render) -> None:
         assert all(port["protocol"] == "TCP" for port in spec.get("ports", ()))
 
 
-def test_the_workers_are_what_the_controller_expects(render: Render) -> None:
+def test_worker_pods_are_as_the_controller_expects(render: Render) -> None:
     manifest = worker_manifest(render())
     assert manifest.keys() == {"service", "statefulSet", "initContainers"}
     assert manifest["service"]["spec"]["clusterIP"] == "None"
@@ -120,7 +122,7 @@ def test_the_workers_are_what_the_controller_expects(render: Render) -> None:
     assert sorted(mounts) == sorted({*writable, *of_the_original, ("agent", "/run/mlbench")})
     read_only = [mount["name"] for mount in worker["volumeMounts"] if mount.get("readOnly")]
     assert read_only == ["agent"]
-    assert "nvidia.com/gpu" not in json.dumps(manifest), "the controller's to ask for"
+    assert "nvidia.com/gpu" not in json.dumps(manifest), "the controller requests GPUs"
 
 
 def test_workers_call_the_services_port(render: Render) -> None:
@@ -128,7 +130,7 @@ def test_workers_call_the_services_port(render: Render) -> None:
     assert args[args.index("--master") + 1] == "http://r-mlbench-master:8080"
 
 
-def test_the_master_answers_to_its_names(render: Render) -> None:
+def test_the_master_accepts_its_host_names(render: Render) -> None:
     documents = render(
         "master.ingress.enabled=true",
         "master.ingress.host=mlbench.example.org",
@@ -166,7 +168,7 @@ def test_an_ingress_may_have_a_path(render: Render) -> None:
     assert "lab.example.org" in settings.allowed_hosts
 
 
-def test_the_controller_knows_manifest_owner_and_a_grafana_of_yours(render: Render) -> None:
+def test_the_controller_gets_manifest_owner_and_an_existing_grafana(render: Render) -> None:
     api, controller = master_containers(render("limits.bandwidth=100", *A_GRAFANA_OF_YOURS))
     environ = environment(controller)
     assert (
@@ -184,14 +186,14 @@ def test_the_controller_knows_manifest_owner_and_a_grafana_of_yours(render: Rend
     )
     assert "GRAFANA_TOKEN" in environ
     assert "GRAFANA_URL" not in environment(api)
-    # The bundled one reads files, so nobody but itself needs its password.
+    # Only the bundled Grafana needs its password, because its dashboards are files.
     assert not [
         name for c in master_containers(render()) for name in environment(c) if "GRAFANA" in name
     ]
 
 
-def test_a_password_comes_before_what_holds_it(render: Render) -> None:
-    """Or Kubernetes would not put it there."""
+def test_a_password_precedes_the_variables_that_contain_it(render: Render) -> None:
+    """Kubernetes expands only variables that are defined earlier."""
     for container in master_containers(render(*A_GRAFANA_OF_YOURS)):
         names = [entry["name"] for entry in container["env"]]
         holders = [
@@ -204,8 +206,8 @@ def test_a_password_comes_before_what_holds_it(render: Render) -> None:
         assert all(password < names.index(holder) for holder in holders)
 
 
-def test_grafana_is_told_the_password_apart_from_the_address(render: Render) -> None:
-    """Whoever looks at dashboards may read the address."""
+def test_grafana_gets_the_password_separately_from_the_address(render: Render) -> None:
+    """Everyone who can view dashboards can read the address."""
     (container,) = pod_spec(render(), "r-mlbench-grafana")["containers"]
     environ = environment(container)
     assert environ["MLBENCH_PROMETHEUS_URL"] == "http://r-mlbench-prometheus:9090"
@@ -214,10 +216,10 @@ def test_grafana_is_told_the_password_apart_from_the_address(render: Render) -> 
         "mlbench",
     )
     assert "MLBENCH_PROMETHEUS_PASSWORD" in environ
-    assert environ["GF_SECURITY_ALLOW_EMBEDDING"] == "true", "the web pages show its panels"
+    assert environ["GF_SECURITY_ALLOW_EMBEDDING"] == "true", "the web pages embed its panels"
 
 
-def test_the_state_is_on_a_claim_that_goes_with_the_release(render: Render) -> None:
+def test_volume_claims_are_deleted_with_the_release(render: Render) -> None:
     documents = render()
     claims = {
         claim["metadata"]["name"] for claim in find_documents(documents, "PersistentVolumeClaim")
@@ -239,14 +241,14 @@ def test_archives_in_s3_need_no_volume(render: Render) -> None:
 
 
 @pytest.mark.parametrize("changed", ["limits.cpu=2", "worker.image.tag=next"])
-def test_changed_workers_start_the_master_anew(helm: Helm, changed: str) -> None:
+def test_changed_worker_values_restart_the_master(helm: Helm, changed: str) -> None:
     def annotations(*options: str) -> Any:
         documents = helm.render("1.31.0", *options)
         (master,) = find_documents(documents, "Deployment", "r-mlbench-master")
         return master["spec"]["template"]["metadata"]["annotations"]
 
     assert annotations("--set", changed) != annotations()
-    assert annotations() == annotations(), "a token made up for each rendering must not count"
+    assert annotations() == annotations(), "random tokens must not cause a restart"
 
 
 def test_dashboards_are_those_of_the_repository(render: Render) -> None:

@@ -1,7 +1,7 @@
-"""What the bundled Prometheus, or one of the operator, makes of the cluster's pods.
+"""Targets, rules and access of the bundled Prometheus and of an operator's Prometheus.
 
-A real Prometheus relabels targets as kubernetes_sd would find them, in files: Debian builds it
-without kubernetes_sd.
+A real Prometheus relabels targets from files, which have the labels of kubernetes_sd: Debian builds
+it without kubernetes_sd.
 """
 
 import copy
@@ -35,7 +35,7 @@ _SCRAPED = {
 
 
 def _target(pod: str, port: str, phase: str = "Running") -> dict[str, Any]:
-    """Return a container's port as kubernetes_sd tells it; nobody listens there."""
+    """Return a container's port as kubernetes_sd would report it. Nothing listens there."""
     labels = {"pod_name": pod, "pod_phase": phase, "pod_node_name": "node-a"}
     labels["pod_container_port_name"] = port
     return {
@@ -54,7 +54,7 @@ def config(render: Render) -> Any:
 def prometheus(
     helm: Helm, config: Any, prometheus_binary: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, str]]:
-    """The chart's Prometheus before a master, its exporter and workers, and its password."""
+    """The chart's Prometheus with targets for master, exporter and workers, and its password."""
     folder, port = tmp_path_factory.mktemp("prometheus"), free_port()
     pods = {
         "master": [_target("r-mlbench-master-1", port) for port in ("http", "metrics")],
@@ -91,7 +91,7 @@ def prometheus(
 
 
 def _ask(prometheus: tuple[str, str], path: str, **params: str) -> Any:
-    """Return the data that Prometheus answers to who knows its password; None if it is not up."""
+    """Query Prometheus with its password; return the data, or None while it is starting."""
     url, password = prometheus
     try:
         answer = httpx.get(f"{url}/api/v1/{path}", params=params, auth=("mlbench", password))
@@ -100,14 +100,14 @@ def _ask(prometheus: tuple[str, str], path: str, **params: str) -> Any:
     return answer.json()["data"] if answer.is_success else None
 
 
-def test_jobs_and_instances_are_those_of_the_alerts(prometheus: tuple[str, str]) -> None:
+def test_jobs_and_instances_match_the_alerts(prometheus: tuple[str, str]) -> None:
     def scraped() -> set[tuple[str, str]]:
         answer = _ask(prometheus, "targets", state="active")
         labels = [target["labels"] for target in answer["activeTargets"]] if answer else []
         assert all(of.keys() == {"job", "instance"} for of in labels)
         return {(of["job"], of["instance"]) for of in labels if of["job"] != "prometheus"}
 
-    wait_for(lambda: scraped() == _SCRAPED, what="Prometheus has the targets")
+    wait_for(lambda: scraped() == _SCRAPED, what="Prometheus has scraped the targets")
 
 
 def test_without_the_password_nobody_reads_or_writes(
@@ -135,7 +135,7 @@ def test_probes_of_prometheus_need_no_password(render: Render) -> None:
     assert all("tcpSocket" in probe for probe in probes)
 
 
-def test_each_job_asks_for_its_own_pods_of_the_own_namespace(config: Any) -> None:
+def test_each_job_discovers_only_its_pods_in_the_release_namespace(config: Any) -> None:
     jobs = {job["job_name"]: job for job in config["scrape_configs"]}
     assert jobs.keys() == {"prometheus", *_JOBS}
     for name, component in zip(_JOBS, ("master", "master", "exporter", "worker"), strict=True):
@@ -150,7 +150,7 @@ def test_each_job_asks_for_its_own_pods_of_the_own_namespace(config: Any) -> Non
     assert honoring == [False, False, True, False]
 
 
-def test_limits_and_what_agents_may_say_are_those_of_the_local_stack(config: Any) -> None:
+def test_scrape_limits_and_relabeling_match_the_local_stack(config: Any) -> None:
     local = yaml.safe_load((_PROMETHEUS / "prometheus.yml").read_text())
     jobs, theirs = (
         {job["job_name"]: job for job in source["scrape_configs"]} for source in (config, local)
@@ -182,7 +182,7 @@ def test_an_operator_gets_the_same_jobs(operated: list[Document]) -> None:
     assert jobs == {"master": False, "controller": False, "exporter": True, "workers": False}
 
 
-def test_an_operator_knows_every_field(operated: list[Document]) -> None:
+def test_an_operator_supports_every_field(operated: list[Document]) -> None:
     assert operator_errors(operated) == []
     for kind in ("PodMonitor", "ServiceMonitor", "PrometheusRule"):
         document = find_documents(operated, kind)[0]
@@ -191,7 +191,9 @@ def test_an_operator_knows_every_field(operated: list[Document]) -> None:
         assert re.match(rf"{kind}/r-mlbench.*: \$\.spec: .*'interwal' was unexpected", error)
 
 
-def test_both_get_the_rules_of_the_repository(render: Render, operated: list[Document]) -> None:
+def test_both_variants_get_the_rules_of_the_repository(
+    render: Render, operated: list[Document]
+) -> None:
     files = sorted((_PROMETHEUS / "rules").glob("*.yml"))
     (config,) = find_documents(render(), "ConfigMap", "r-mlbench-prometheus-rules")
     assert config["data"] == {file.name: file.read_text() for file in files}
@@ -200,7 +202,7 @@ def test_both_get_the_rules_of_the_repository(render: Render, operated: list[Doc
     assert rule["spec"]["groups"] == groups
 
 
-def test_without_an_operator_its_kinds_are_left_out(render: Render) -> None:
+def test_without_an_operator_its_resources_are_left_out(render: Render) -> None:
     documents = render(file=VALUES / "operator.yaml")
     assert not [d for d in documents if d["apiVersion"].startswith("monitoring.coreos.com")]
 
@@ -229,7 +231,7 @@ def test_an_existing_prometheus_may_have_a_login_and_another_address_for_writes(
         assert secret["valueFrom"] == {"secretKeyRef": {"name": "login", "key": "password"}}
     for container in master_containers(documents):
         variables = [entry["name"] for entry in container["env"]]
-        # Kubernetes fills in variables that come earlier.
+        # Kubernetes expands only variables that are defined earlier.
         assert variables.index("MLBENCH_PROMETHEUS_PASSWORD") < variables.index(
             "MLBENCH_PROMETHEUS_URL"
         )
@@ -240,7 +242,7 @@ def test_an_existing_prometheus_may_have_a_login_and_another_address_for_writes(
     assert environment(grafana)["MLBENCH_PROMETHEUS_URL"] == "https://prometheus.example.org/read"
 
 
-def test_alerts_of_the_bundled_prometheus_may_have_more_labels(render: Render) -> None:
+def test_the_bundled_prometheus_may_have_external_labels(render: Render) -> None:
     documents = render("prometheus.externalLabels.cluster=lab")
     (config,) = find_documents(documents, "ConfigMap", "r-mlbench-prometheus")
     loaded = yaml.safe_load(config["data"]["prometheus.yml"])
@@ -261,7 +263,7 @@ def test_alerts_of_the_bundled_prometheus_may_have_more_labels(render: Render) -
         ),
     ],
 )
-def test_values_of_another_prometheus_are_refused(
+def test_values_of_the_unused_prometheus_are_refused(
     render: Render, values: list[str], refusal: str
 ) -> None:
     with pytest.raises(ChartError, match=refusal):

@@ -1,4 +1,4 @@
-"""Who may do what: pods, service accounts, roles, secrets, the network."""
+"""Permissions: pods, service accounts, roles, secrets and the network."""
 
 import re
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from mlbench_master.pools.manifests import _AGENT_IN_ANY_IMAGE
 from tests.helm.conftest import Render
 from tests.helm.pods import containers, pod_specs, worker_spec
 
-# Of those that the level allows, what the chart has.
+# Volume types that the chart uses, out of those that the restricted level allows.
 _RESTRICTED_VOLUMES = {"configMap", "emptyDir", "persistentVolumeClaim", "projected", "secret"}
 _DEVICE_PLUGIN = "r-mlbench-nvidia-device-plugin"
 
@@ -35,7 +35,7 @@ def test_every_pod_is_restricted(documents: list[Document]) -> None:
     for name, spec in pod_specs(documents):
         security = spec["securityContext"]
         assert security["seccompProfile"] == {"type": "RuntimeDefault"}, name
-        if name != _DEVICE_PLUGIN:  # a socket in a folder of root's
+        if name != _DEVICE_PLUGIN:  # its socket is in a folder of root
             assert (security["runAsNonRoot"], security["runAsUser"]) == (True, 10001), name
             kinds = {key for volume in spec["volumes"] for key in volume} - {"name"}
             asked = {"gcePersistentDisk"} if name == "r-mlbench-worker" else set()
@@ -57,7 +57,7 @@ def _check_container(container: Any) -> None:
         assert (capabilities, security.keys() & {"runAsUser", "privileged"}) == ({}, set()), name
 
 
-def test_the_network_container_is_there_only_when_it_is_asked_for(render: Render) -> None:
+def test_the_network_container_exists_only_if_requested(render: Render) -> None:
     documents = render("limits.bandwidth=20")
     always = worker_spec(documents)["initContainers"]
     assert [container["name"] for container in always] == ["token"]
@@ -66,7 +66,7 @@ def test_the_network_container_is_there_only_when_it_is_asked_for(render: Render
     assert not {"volumeMounts", "env"} & network.keys()
 
 
-def test_tokens_of_the_cluster_are_only_where_they_are_needed(documents: list[Document]) -> None:
+def test_service_account_tokens_are_mounted_only_where_needed(documents: list[Document]) -> None:
     mounted = {name for name, spec in pod_specs(documents) if spec["automountServiceAccountToken"]}
     assert mounted <= {"r-mlbench-exporter", "r-mlbench-prometheus"}
     for name, spec in pod_specs(documents):
@@ -87,20 +87,20 @@ def test_tokens_of_the_cluster_are_only_where_they_are_needed(documents: list[Do
 
 
 @pytest.mark.parametrize("most", [2, 200])
-def test_roles_allow_what_is_needed_and_nothing_else(render: Render, most: int) -> None:
+def test_roles_grant_only_the_required_permissions(render: Render, most: int) -> None:
     documents = render(f"limits.workers={most}")
     make = ["get", "list", "watch", "create", "patch"]
     pods = [f"r-mlbench-worker-{number}" for number in range(most)]
     rights = [
-        # Of the exporter: the only right beyond the namespace.
+        # Exporter: its only permission outside the namespace.
         ("nodes/metrics", None, ["get"]),
-        # Of the master.
+        # Master.
         ("statefulsets", ["r-mlbench-worker"], make),
         ("services", ["r-mlbench-worker"], make),
         ("pods", None, ["list", "watch"]),
         ("pods", pods, ["delete"]),
         ("deployments", ["r-mlbench-master"], ["get"]),
-        # Of Prometheus.
+        # Prometheus.
         ("pods", None, ["get", "list", "watch"]),
     ]
     roles = [role for kind in ("ClusterRole", "Role") for role in find_documents(documents, kind)]
@@ -128,7 +128,7 @@ def _paths(value: Any, path: str = "") -> list[str]:
     return [found for key, inner in value.items() for found in _paths(inner, f"{path}.{key}")]
 
 
-def test_tokens_are_made_up_and_differ(helm: Helm) -> None:
+def test_generated_tokens_differ(helm: Helm) -> None:
     secrets = [
         find_documents(helm.render("1.31.0"), "Secret", "r-mlbench")[0]["data"] for _ in range(2)
     ]
@@ -139,10 +139,10 @@ def test_tokens_are_made_up_and_differ(helm: Helm) -> None:
     assert len({value for secret in secrets for value in secret.values()}) == 10
 
 
-def test_secrets_of_the_users_are_taken_instead(render: Render) -> None:
+def test_existing_secrets_are_used_instead(render: Render) -> None:
     documents = render("auth.existingSecret=mine", "database.existingSecret=postgres")
     assert find_documents(documents, "Secret") == []
-    assert {(name, variable) for name, variable, _ in _secrets_told(documents)} == {
+    assert {(name, variable) for name, variable, _ in _secret_variables(documents)} == {
         ("mine", "MLBENCH_TOKEN"),
         ("mine", "MLBENCH_AGENT_SECRET"),
         ("mine", "MLBENCH_PROMETHEUS_PASSWORD"),
@@ -158,10 +158,10 @@ def test_secrets_of_the_users_are_taken_instead(render: Render) -> None:
     assert mounted == {"mine"}
 
 
-def test_each_container_is_told_the_secrets_that_it_needs(render: Render) -> None:
-    """A worker's own container, which may be any image, is told none."""
+def test_each_container_gets_only_the_secrets_that_it_needs(render: Render) -> None:
+    """A worker's main container, which can run any image, has no access to secrets."""
     secrets: dict[str, set[str]] = {}
-    for _, variable, container in _secrets_told(render("grafana.enabled=false")):
+    for _, variable, container in _secret_variables(render("grafana.enabled=false")):
         secrets.setdefault(container, set()).add(variable)
     assert secrets == {
         "api": {"MLBENCH_TOKEN", "MLBENCH_AGENT_SECRET", "MLBENCH_PROMETHEUS_PASSWORD"},
@@ -171,17 +171,17 @@ def test_each_container_is_told_the_secrets_that_it_needs(render: Render) -> Non
     }
 
 
-def test_the_webhook_is_for_the_controller_alone(render: Render) -> None:
+def test_only_the_controller_gets_the_webhook(render: Render) -> None:
     told = [
         (secret, container)
-        for secret, variable, container in _secrets_told(render("notify.existingSecret=slack"))
+        for secret, variable, container in _secret_variables(render("notify.existingSecret=slack"))
         if variable == "MLBENCH_NOTIFY_URL"
     ]
     assert told == [("slack", "controller")]
 
 
-def _secrets_told(documents: list[Document]) -> Iterator[tuple[str, str, str]]:
-    """Yield each Secret that a variable is read from, with the variable and the container."""
+def _secret_variables(documents: list[Document]) -> Iterator[tuple[str, str, str]]:
+    """Yield each Secret that is used by a variable, with the variable and the container."""
     for _, spec in pod_specs(documents):
         for container in containers(spec):
             for entry in container.get("env", ()):
@@ -207,21 +207,20 @@ def test_the_agents_folder_is_in_memory_and_read_only(render: Render) -> None:
     assert init["image"] == "mlbench/worker:0.1.0"
 
 
-def test_nobody_uses_a_node_up(documents: list[Document]) -> None:
-    """Not its memory, and not its disk."""
+def test_memory_and_disk_of_every_container_are_limited(documents: list[Document]) -> None:
     for name, spec in pod_specs(documents):
         for container in containers(spec):
             resources = container["resources"]
             place = f"{name}: {container['name']}"
             assert {"memory", "ephemeral-storage"} <= resources["limits"].keys(), place
-            # What is not asked for, Kubernetes would take from the limit.
+            # Without a request, Kubernetes would request as much as the limit.
             assert {"memory", "ephemeral-storage"} <= resources["requests"].keys(), place
         for volume in spec["volumes"]:
             if "emptyDir" in volume:
                 assert volume["emptyDir"]["sizeLimit"], f"{name}: {volume['name']}"
 
 
-def test_a_database_url_is_in_a_secret_alone(render: Render) -> None:
+def test_a_database_url_is_only_in_a_secret(render: Render) -> None:
     url = "postgresql://me:p4ssw0rd@db/mlbench"
     holders = [
         document["kind"]
@@ -231,7 +230,7 @@ def test_a_database_url_is_in_a_secret_alone(render: Render) -> None:
     assert holders == ["Secret"]
 
 
-def test_workers_reach_no_metadata_service_and_no_private_network(render: Render) -> None:
+def test_workers_cannot_reach_metadata_services_or_private_networks(render: Render) -> None:
     (policy,) = find_documents(render(), "NetworkPolicy", "r-mlbench-worker")
     (block,) = (
         peer["ipBlock"]
@@ -245,11 +244,13 @@ def test_workers_reach_no_metadata_service_and_no_private_network(render: Render
     assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
 
 
-def test_workers_ask_the_clusters_dns_alone(render: Render) -> None:
+def test_workers_can_query_only_the_clusters_dns(render: Render) -> None:
     def dns(*values: str) -> list[Any]:
         (policy,) = find_documents(render(*values), "NetworkPolicy", "r-mlbench-worker")
         asked = [rule for rule in policy["spec"]["egress"] if "53" in str(rule.get("ports"))]
-        assert all(rule["to"] for rule in policy["spec"]["egress"]), "no rule is for anywhere"
+        assert all(rule["to"] for rule in policy["spec"]["egress"]), (
+            "every rule must name its destinations"
+        )
         return [peer for rule in asked for peer in rule["to"]]
 
     assert dns() == [
@@ -263,7 +264,7 @@ def test_workers_ask_the_clusters_dns_alone(render: Render) -> None:
     ]
 
 
-def test_prometheus_is_reached_by_the_master_and_grafanas(render: Render) -> None:
+def test_only_the_master_and_grafana_can_reach_prometheus(render: Render) -> None:
     documents = render(file=VALUES / "sidecar.yaml")
     (policy,) = find_documents(documents, "NetworkPolicy", "r-mlbench-prometheus")
     (rule,) = policy["spec"]["ingress"]
@@ -277,7 +278,7 @@ def test_prometheus_is_reached_by_the_master_and_grafanas(render: Render) -> Non
     }
 
 
-def test_every_part_has_a_network_policy_unless_told_otherwise(render: Render) -> None:
+def test_every_component_has_a_network_policy_unless_disabled(render: Render) -> None:
     policies = find_documents(render(), "NetworkPolicy")
     selected = {policy["spec"]["podSelector"]["matchLabels"]["component"] for policy in policies}
     assert selected == {"master", "worker", "exporter", "prometheus", "grafana"}

@@ -26,7 +26,7 @@ def _container(documents: list[Document], pod: str, name: str) -> Any:
     return container
 
 
-def test_the_ingress_has_tls_by_a_secret_that_cert_manager_fills(
+def test_the_ingress_uses_the_tls_secret_of_cert_manager(
     documents: list[Document],
 ) -> None:
     (ingress,) = find_documents(documents, "Ingress")
@@ -37,7 +37,7 @@ def test_the_ingress_has_tls_by_a_secret_that_cert_manager_fills(
     assert environment(api)["MLBENCH_URL"] == "https://ml.example.org/mlbench"
 
 
-def test_an_ingress_without_tls_has_none(render: Render) -> None:
+def test_an_ingress_may_have_no_tls(render: Render) -> None:
     values = ("master.ingress.enabled=true", "master.ingress.host=ml.example.org")
     (ingress,) = find_documents(render(*values), "Ingress")
     assert "tls" not in ingress["spec"]
@@ -46,12 +46,12 @@ def test_an_ingress_without_tls_has_none(render: Render) -> None:
 # --- Single sign-on. ---
 
 
-def test_the_ingress_leads_to_oauth2_proxy_and_that_to_the_api(documents: list[Document]) -> None:
+def test_the_ingress_routes_to_oauth2_proxy_and_that_to_the_api(documents: list[Document]) -> None:
     (ingress,) = find_documents(documents, "Ingress")
     (path,) = ingress["spec"]["rules"][0]["http"]["paths"]
     (service,) = find_documents(documents, "Service", path["backend"]["service"]["name"])
     ports = {port["name"]: port for port in service["spec"]["ports"]}
-    assert ports["http"]["port"] == 80, "agents and clients in the cluster call the API itself"
+    assert ports["http"]["port"] == 80, "agents and clients in the cluster call the API directly"
     target = ports[path["backend"]["service"]["port"]["name"]]["targetPort"]
     proxy = _container(documents, "r-mlbench-master", "sign-in")
     (port,) = proxy["ports"]
@@ -65,7 +65,7 @@ def test_the_ingress_leads_to_oauth2_proxy_and_that_to_the_api(documents: list[D
 
 
 def test_only_oauth2_proxy_names_users(render: Render, documents: list[Document]) -> None:
-    """Workers can reach the API, so no address of the cluster's network may name a user."""
+    """Workers can reach the API, so a request from a cluster address must not name a user."""
     api, controller = master_containers(documents)
     environ = environment(api) | {"MLBENCH_TOKEN": "t", "MLBENCH_AGENT_SECRET": "s"}
     settings = Settings.from_environ({key: value for key, value in environ.items() if value})
@@ -83,7 +83,7 @@ def test_only_oauth2_proxy_names_users(render: Render, documents: list[Document]
         ("/other/mlbench/api/runs", False),
     ],
 )
-def test_clients_with_a_token_pass_by_oauth2_proxy(
+def test_clients_with_a_token_bypass_oauth2_proxy(
     documents: list[Document], path: str, passes: bool
 ) -> None:
     args = _container(documents, "r-mlbench-master", "sign-in")["args"]
@@ -95,7 +95,7 @@ def test_clients_with_a_token_pass_by_oauth2_proxy(
 # --- Backups. ---
 
 
-def test_the_backup_is_beside_the_master_and_sees_all_that_it_copies(
+def test_the_backup_runs_on_the_masters_node_and_mounts_its_volumes(
     documents: list[Document],
 ) -> None:
     (job,) = find_documents(documents, "CronJob")
@@ -112,7 +112,7 @@ def test_the_backup_is_beside_the_master_and_sees_all_that_it_copies(
     assert claims == {**backed_up, "backups": "backups"}
 
 
-def test_an_older_kubernetes_has_an_older_kind_of_cron_job(render: Render) -> None:
+def test_an_older_kubernetes_gets_the_beta_version_of_cron_job(render: Render) -> None:
     documents = render(file=VALUES / "team.yaml", kube_version="1.20.2")
     (job,) = find_documents(documents, "CronJob")
     assert job["apiVersion"] == "batch/v1beta1"

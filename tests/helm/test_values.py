@@ -1,4 +1,4 @@
-"""Wrong values are refused with a text that names them; the original's keep their meaning."""
+"""Invalid values are refused with a message that names them; original values keep their meaning."""
 
 import re
 import tomllib
@@ -38,7 +38,7 @@ from tests.helm.pods import environment, master_containers, pod_spec, worker_spe
         ("prometheus.scrapeInterval=30s", "prometheus.scrapeInterval: Does not match pattern"),
     ],
 )
-def test_a_wrong_value_is_named(render: Render, wrong: str, told: str) -> None:
+def test_an_invalid_value_is_named(render: Render, wrong: str, told: str) -> None:
     with pytest.raises(ChartError, match=re.escape(told)):
         render(wrong)
 
@@ -63,7 +63,7 @@ def test_weave_may_be_off_as_in_the_original_values(render: Render) -> None:
 
 
 def _defaults(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield each value that is no group of others, but for ``resources``, by its path."""
+    """Yield each value with its path, except groups of values and ``resources``."""
     for key, value in values.items():
         if isinstance(value, dict) and value:
             if key != "resources":
@@ -76,8 +76,8 @@ def _nulls(paths: Iterable[str]) -> list[str]:
     return [option for path in paths for option in ("--set", f"{path}=null")]
 
 
-def test_a_value_that_is_taken_away_is_named_or_not_missed(helm: Helm) -> None:
-    """As ``null`` in a file of values does."""
+def test_a_removed_value_is_named_if_it_is_required(helm: Helm) -> None:
+    """Setting a value to ``null`` in a values file removes its default."""
     defaults = dict(_defaults(yaml.safe_load((CHART / "values.yaml").read_text())))
     empty = {path for path, value in defaults.items() if value in (None, "", [], {})}
     documents = helm.render("1.31.0", *_nulls(empty))
@@ -90,8 +90,8 @@ def test_a_value_that_is_taken_away_is_named_or_not_missed(helm: Helm) -> None:
     assert {f"{owner}.{key}" for owner, key in named} == needed
 
 
-def test_large_numbers_of_a_file_stay_whole(helm: Helm, tmp_path: Path) -> None:
-    """As Helm reads them they are floating point, which prints 1e+06."""
+def test_large_numbers_in_a_file_stay_integers(helm: Helm, tmp_path: Path) -> None:
+    """Helm parses numbers of a file as floats, which print as 1e+06."""
     file = tmp_path / "values.yaml"
     file.write_text("limits: {bandwidth: 1000000}\nworker: {startSeconds: 2000000}\n")
     api, _ = master_containers(helm.render("1.31.0", "--values", file))
@@ -121,7 +121,7 @@ def test_a_persistent_disk_is_mounted_read_only(render: Render) -> None:
     assert mount == {"name": "datasets", "mountPath": "/datasets", "readOnly": True}
 
 
-def test_pull_secrets_are_each_parts_own_or_the_common_one(render: Render) -> None:
+def test_pull_secrets_are_per_component_or_common(render: Render) -> None:
     documents = render("imagePullSecret=common", "worker.imagePullSecret=of-worker")
     assert pod_spec(documents, "r-mlbench-master")["imagePullSecrets"] == [{"name": "common"}]
     assert worker_spec(documents)["imagePullSecrets"] == [{"name": "of-worker"}]
@@ -134,7 +134,7 @@ def test_a_release_name_that_is_too_long_is_refused(helm: Helm) -> None:
 
 
 @pytest.mark.parametrize("name", ["1st", "my.release"])
-def test_a_release_name_that_no_service_can_have_is_refused(helm: Helm, name: str) -> None:
+def test_a_release_name_that_is_invalid_for_services_is_refused(helm: Helm, name: str) -> None:
     with pytest.raises(ChartError, match=f"release name {name}: it must begin with a letter"):
         helm.render("1.31.0", release=name)
 
@@ -144,7 +144,7 @@ def test_an_older_kubernetes_is_refused(helm: Helm) -> None:
         helm.render("1.19.16")
 
 
-def test_the_charts_version_of_the_application_is_the_packages() -> None:
+def test_the_app_version_of_the_chart_is_the_package_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert chart["appVersion"] == project["version"]
