@@ -1,1 +1,1 @@
-"""The rules, alerts and runbooks: tried by promtool, and complete."""
+"""Tests of rules, alerts and runbooks."""

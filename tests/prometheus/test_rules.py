@@ -1,6 +1,6 @@
-"""Every alert says how bad it is, what happened and what to do; every rule has its cases.
+"""Every alert states its severity and remedy, and every rule has test cases.
 
-``make check`` lets promtool check the configuration and try the cases.
+``make check`` runs promtool on the configuration and on the cases.
 """
 
 import json
@@ -18,7 +18,7 @@ alerts = pytest.mark.parametrize(("name", "alert"), ALERTS.items(), ids=ALERTS)
 
 
 @alerts
-def test_an_alert_says_how_bad_it_is_and_what_to_do(name: str, alert: Rule) -> None:
+def test_an_alert_states_its_severity_and_remedy(name: str, alert: Rule) -> None:
     assert alert["labels"]["severity"] in {"critical", "warning"}
     assert alert["annotations"].keys() == {"summary", "description", "runbook"}
     assert alert["annotations"]["runbook"] == f"docs/runbooks/{name}.md"
@@ -26,9 +26,7 @@ def test_an_alert_says_how_bad_it_is_and_what_to_do(name: str, alert: Rule) -> N
 
 
 @alerts
-def test_an_alert_has_cases_in_which_it_fires_and_in_which_it_does_not(
-    name: str, alert: Rule
-) -> None:
+def test_an_alert_has_firing_and_silent_cases(name: str, alert: Rule) -> None:
     cases = [case for case in read_cases("alert_rule_test") if case["alertname"] == name]
     assert {bool(case["exp_alerts"]) for case in cases} == {True, False}
     fired = [one for case in cases for one in case["exp_alerts"] if "run_id" in one["exp_labels"]]
@@ -81,5 +79,5 @@ def test_a_rank_is_compared_with_the_median_of_the_others(
     assert tried.returncode == 0, tried.stdout + tried.stderr
 
 
-def test_the_alert_for_the_loss_knows_its_names() -> None:
+def test_the_loss_alert_matches_all_loss_names() -> None:
     assert f'metric=~"{"|".join(names.LOSSES)}"' in ALERTS["MLBenchLossNotFinite"]["expr"]

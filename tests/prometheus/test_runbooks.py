@@ -1,4 +1,4 @@
-"""Each runbook belongs to an alert, has its four sections, and prints what really works."""
+"""Each runbook belongs to an alert and has four sections, and its queries and commands work."""
 
 import re
 import shlex
@@ -21,7 +21,7 @@ runbooks = pytest.mark.parametrize("path", RUNBOOKS, ids=lambda path: path.stem)
 
 
 def lines(path: Path, language: str) -> list[str]:
-    """Return what the blocks of a language hold, line by line."""
+    """Return the lines of all code blocks of a language."""
     return [
         line
         for found, block in _BLOCK.findall(path.read_text())
@@ -30,12 +30,12 @@ def lines(path: Path, language: str) -> list[str]:
     ]
 
 
-def test_there_is_none_without_its_alert() -> None:
+def test_every_runbook_belongs_to_an_alert() -> None:
     assert {path.stem for path in RUNBOOKS} == read_rules("alert").keys()
 
 
 @runbooks
-def test_it_has_its_four_sections(path: Path) -> None:
+def test_a_runbook_has_four_sections(path: Path) -> None:
     text = path.read_text()
     assert text.startswith(f"# {path.stem}\n")
     assert _SECTION.findall(text) == ["Meaning", "Impact", "Diagnosis", "Mitigation"]
@@ -44,7 +44,7 @@ def test_it_has_its_four_sections(path: Path) -> None:
 
 
 @runbooks
-def test_prometheus_takes_its_queries(path: Path, shared_prometheus: PrometheusServer) -> None:
+def test_prometheus_accepts_the_queries(path: Path, shared_prometheus: PrometheusServer) -> None:
     queries = lines(path, "promql")
     assert queries
     client = PrometheusClient(shared_prometheus.url)
@@ -54,10 +54,10 @@ def test_prometheus_takes_its_queries(path: Path, shared_prometheus: PrometheusS
 
 
 @runbooks
-def test_its_commands_can_be_typed(path: Path) -> None:
+def test_the_commands_are_valid(path: Path) -> None:
     for line in lines(path, "sh"):
         program, *words = shlex.split(line)
         assert program == "mlbench"
-        # The help is shown instead of the command being run, once its options were understood.
+        # With --help, options are validated, but the command does not run.
         result = CliRunner().invoke(app, [*words, "--help"])
         assert result.exit_code == 0, result.output
