@@ -1,1 +1,1 @@
-"""Tests of archives, and of the values that are read from them."""
+"""Tests of archives."""

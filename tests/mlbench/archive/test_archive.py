@@ -1,4 +1,4 @@
-"""Archives: what is written is read again to the bit, and no bit of a file changes unseen."""
+"""Archives: values survive exactly, and every changed bit is detected."""
 
 import json
 import math
@@ -20,8 +20,8 @@ from mlbench.archive import RUN, ArchiveError, More, Piece, SeriesName, opened, 
 
 _LOSS, _TEXT, _POD = SeriesName("loss", "0"), SeriesName("note"), SeriesName("cpu", pod="w-0")
 _LONG = 150_000
-"""More than two groups of rows."""
-# One that no decimal of few digits has, a subnormal, and -0.
+"""More than two row groups."""
+# A number without a short decimal, a subnormal number, negative zero, infinity and NaN.
 _VALUES = (1 / 3, 5e-324, -0.0, math.inf, math.nan)
 _MORE = {0: More("diverged", None, None), 2: More(None, True, {"a": [1, "ä"]})}
 
@@ -50,7 +50,7 @@ def _rows(pieces: Iterator[Piece]) -> list[tuple[int, bytes, object, bool]]:
     ]
 
 
-def test_what_is_written_is_read_to_the_bit(tmp_path: Path) -> None:
+def test_values_survive_exactly(tmp_path: Path) -> None:
     digest = _write(tmp_path / "x")
     with opened(tmp_path / "x") as file:
         assert (file.digest, file.check()) == (digest, [])
@@ -68,7 +68,7 @@ def test_equal_runs_have_equal_archives(tmp_path: Path) -> None:
     assert (tmp_path / "x").read_bytes() == (tmp_path / "y").read_bytes()
 
 
-def test_no_byte_changes_unseen(tmp_path: Path) -> None:
+def test_every_changed_byte_is_detected(tmp_path: Path) -> None:
     _write(tmp_path / "x", length=100)
     whole = (tmp_path / "x").read_bytes()
     for position in random.Random(0).sample(range(len(whole)), 300):  # noqa: S311
@@ -79,10 +79,10 @@ def test_no_byte_changes_unseen(tmp_path: Path) -> None:
             assert file.check(), position
 
 
-def test_what_is_damaged_is_one_sentence(tmp_path: Path) -> None:
+def test_damage_is_reported_in_one_sentence(tmp_path: Path) -> None:
     _write(tmp_path / "x")
     whole = bytearray((tmp_path / "x").read_bytes())
-    # In the first group of rows, which has nothing of the other series.
+    # In the first row group, which contains none of the other series.
     whole[whole.index(b"PAR1") + 100_000] ^= 1
     (tmp_path / "x").write_bytes(whole)
     with opened(tmp_path / "x") as file:
@@ -100,7 +100,7 @@ def test_what_is_damaged_is_one_sentence(tmp_path: Path) -> None:
         assert re.fullmatch(r"it is damaged: samples\.parquet .* \(3 of 3 series, .*\)", problem)
 
 
-def test_what_is_no_archive_or_newer_is_refused(
+def test_a_file_that_is_not_an_archive_or_newer_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "x").write_text("PK no zip file")
@@ -116,7 +116,7 @@ def test_what_is_no_archive_or_newer_is_refused(
 
 
 def _rewrite(path: Path, change: Callable[[zipfile.ZipFile], None]) -> None:
-    """Let a file be changed, and give it the digest that it then has."""
+    """Change a file and update its digest."""
     with zipfile.ZipFile(path, "a") as file:
         change(file)
     with path.open("r+b") as content:
@@ -132,7 +132,7 @@ def _rewrite(path: Path, change: Callable[[zipfile.ZipFile], None]) -> None:
     ],
 )
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_an_archive_has_its_members_and_no_more(
+def test_unlisted_or_recompressed_members_are_refused(
     tmp_path: Path, name: str, kind: int, problem: str
 ) -> None:
     path = tmp_path / "x"
@@ -156,10 +156,8 @@ def test_an_archive_has_its_members_and_no_more(
 @pytest.mark.parametrize(
     ("rows", "problem"), [(1_000_000, "a group of 1,000,000 rows"), (7, "7 rows, and")]
 )
-def test_groups_of_rows_are_as_large_as_they_are_written(
-    tmp_path: Path, rows: int, problem: str
-) -> None:
-    """A small file could fill memory otherwise."""
+def test_row_groups_of_another_size_are_refused(tmp_path: Path, rows: int, problem: str) -> None:
+    """Otherwise, reading a small file could fill the memory."""
     path, samples = tmp_path / "x", tmp_path / "samples"
     columns = {name: pa.nulls(rows, pa.string()) for name in ("text", "metadata")}
     pq.write_table(pa.table(columns), samples, row_group_size=rows)

@@ -1,4 +1,4 @@
-"""Several archives in one file, and what is found of a change in it."""
+"""Bundles of several archives, and detection of changes in them."""
 
 import zipfile
 from pathlib import Path
@@ -33,19 +33,19 @@ def _problems(file: Path, tmp_path: Path) -> list[str]:
     return bundle.check(file, bundle.archives_in(file, tmp_path))
 
 
-def test_archives_come_out_as_they_went_in(
+def test_a_bundle_preserves_its_archives(
     file: Path, archives: dict[int, Path], tmp_path: Path
 ) -> None:
     found = bundle.archives_in(file, tmp_path)
     assert [one.read_bytes() for one in found] == [one.read_bytes() for one in archives.values()]
     assert bundle.read_set(file) == _SET
     assert bundle.check(file, found) == []
-    # An archive is one by itself.
+    # A single archive is read as a bundle of one.
     assert bundle.archives_in(archives[1], tmp_path) == [archives[1]]
     assert bundle.read_set(archives[1]) is None
 
 
-def test_every_changed_bit_of_a_set_is_found(file: Path, tmp_path: Path) -> None:
+def test_a_changed_bit_of_a_set_is_detected(file: Path, tmp_path: Path) -> None:
     whole = bytearray(file.read_bytes())
     at = whole.index(b'"official": false')
     whole[at + 12] ^= 1
@@ -54,7 +54,7 @@ def test_every_changed_bit_of_a_set_is_found(file: Path, tmp_path: Path) -> None
         _problems(file, tmp_path)
 
 
-def test_a_member_that_is_not_an_archive_leaves_the_others_to_be_checked(
+def test_other_archives_are_checked_despite_an_invalid_one(
     file: Path, archives: dict[int, Path], tmp_path: Path
 ) -> None:
     listed = bundle.archives_in(file, tmp_path)
@@ -62,9 +62,7 @@ def test_a_member_that_is_not_an_archive_leaves_the_others_to_be_checked(
     assert bundle.check(file, listed) == ["the archive of run 1 is missing, or another one"]
 
 
-def test_a_set_that_was_written_anew_is_found(
-    file: Path, archives: dict[int, Path], tmp_path: Path
-) -> None:
+def test_a_rewritten_set_is_detected(file: Path, archives: dict[int, Path], tmp_path: Path) -> None:
     with zipfile.ZipFile(file) as old:
         content = old.read("set.json").replace(b"1 of 1", b"9 of 9")
         comment = old.comment
@@ -76,14 +74,12 @@ def test_a_set_that_was_written_anew_is_found(
     assert "has changed since it was written" in _problems(file, tmp_path)[0]
 
 
-def test_a_run_that_was_left_out_or_exchanged_is_found(
-    archives: dict[int, Path], tmp_path: Path
-) -> None:
+def test_an_omitted_run_is_detected(archives: dict[int, Path], tmp_path: Path) -> None:
     bundle.write(tmp_path / "less", {2: archives[2]}, _SET)
     assert _problems(tmp_path / "less", tmp_path) == ["run 1 of slot 1 has no archive"]
 
 
-def test_what_could_grow_to_any_size_is_refused(tmp_path: Path) -> None:
+def test_a_compressed_archive_is_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "x", "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("a.mlbench", b"0" * 1000)
     with pytest.raises(ArchiveError, match=r"a\.mlbench is compressed"):
@@ -99,7 +95,7 @@ def test_what_could_grow_to_any_size_is_refused(tmp_path: Path) -> None:
         (b"[1]", "its set: "),
     ],
 )
-def test_a_set_that_fills_memory_or_is_none_is_refused(
+def test_an_oversized_or_invalid_set_is_refused(
     tmp_path: Path, content: bytes, problem: str
 ) -> None:
     with zipfile.ZipFile(tmp_path / "x", "w", zipfile.ZIP_DEFLATED) as file:
@@ -110,7 +106,7 @@ def test_a_set_that_fills_memory_or_is_none_is_refused(
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_archives_that_overlap_fill_no_disk(tmp_path: Path) -> None:
+def test_overlapping_archives_are_refused_before_they_fill_the_disk(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "x", "w") as file:
         file.writestr("a.mlbench", b"0" * 10_000)
         file.filelist += file.filelist * 9

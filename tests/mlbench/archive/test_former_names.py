@@ -1,4 +1,4 @@
-"""Archives of earlier versions have the field names of this one, once they are read."""
+"""Archives of earlier versions are read with the current field names."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def test_an_archive_of_an_earlier_version_has_current_names(tmp_path: Path) -> N
     with opened(archive) as earlier:
         run, row = earlier.document(RUN), earlier.document(ROWS)["run"][0]
     assert row["target"] == run["manifest"]["target"]
-    assert "goal" in row["settings"], "the name of a task's option"
+    assert "goal" in row["settings"], "option names of tasks are not renamed"
     result = Result.from_fields(run["result"])
     assert result.contention_share == run["result"]["contention_share"]
     assert "waiting_share" not in run["result"]
@@ -27,11 +27,11 @@ def test_verdicts_of_earlier_versions_have_current_names() -> None:
     assert with_current_names([{"verdict": verdict}]) == [{"verdict": current}]
 
 
-def test_keys_that_users_chose_stay() -> None:
+def test_keys_chosen_by_users_are_not_renamed() -> None:
     document = {"args": {"goal": 1}, "settings": {"goal": 2}, "swept": {"goal": "3"}}
     assert with_current_names(document) == document
 
 
-def test_names_of_programs_stay() -> None:
+def test_program_names_are_not_renamed() -> None:
     document = {"interferences": [{"rank": 0, "top": {"place": 0.2, "goal": 0.1}}]}
     assert with_current_names(document) == document

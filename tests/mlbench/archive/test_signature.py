@@ -1,4 +1,4 @@
-"""Signatures by SSH keys: whose a file is, and that it has not changed since."""
+"""SSH signatures: who signed a file, and whether it has changed since."""
 
 import re
 import shutil
@@ -11,7 +11,7 @@ from mlbench.archive import signature
 from mlbench.archive.signature import SignatureError
 
 pytestmark = pytest.mark.skipif(
-    shutil.which("ssh-keygen") is None, reason="there is no ssh-keygen: OpenSSH's client has it"
+    shutil.which("ssh-keygen") is None, reason="ssh-keygen not found. Install OpenSSH's client"
 )
 
 
@@ -30,7 +30,7 @@ def signed(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_signature_tells_who_signed(signed: Path, tmp_path: Path) -> None:
+def test_a_signature_identifies_the_signer(signed: Path, tmp_path: Path) -> None:
     trusted = tmp_path / "signers"
     trusted.write_text(f"ada@example.org {(tmp_path / 'ada.pub').read_text()}")
     assert signature.check(signed, trusted) == "ada@example.org"
@@ -49,19 +49,21 @@ def test_a_signature_tells_who_signed(signed: Path, tmp_path: Path) -> None:
         ("ada@example.org,ada@home", "ada@example.org"),
     ],
 )
-def test_a_pattern_is_nobodys_name(signed: Path, tmp_path: Path, listed: str, name: str) -> None:
+def test_a_pattern_is_not_the_name_of_a_signer(
+    signed: Path, tmp_path: Path, listed: str, name: str
+) -> None:
     trusted = tmp_path / "signers"
     trusted.write_text(f"{listed} {(tmp_path / 'ada.pub').read_text()}")
     assert re.fullmatch(name, signature.check(signed, trusted))
 
 
-def test_a_changed_file_is_not_signed(signed: Path) -> None:
+def test_the_signature_of_a_changed_file_is_refused(signed: Path) -> None:
     signed.write_bytes(b"what was better")
     with pytest.raises(SignatureError, match="check-novalidate"):
         signature.check(signed)
 
 
-def test_what_cannot_be_signed_is_told(tmp_path: Path) -> None:
+def test_an_error_of_ssh_keygen_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SignatureError, match="ssh-keygen -Y sign"):
         signature.sign(tmp_path / "file", tmp_path / "no-key")
