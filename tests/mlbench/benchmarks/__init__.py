@@ -1,1 +1,1 @@
-"""Tests of the official tasks, their options and their rules."""
+"""Tests of the official benchmarks, their options and rules."""

@@ -1,4 +1,4 @@
-"""The registry of benchmarks agrees with the tasks: their options, defaults, goals and rules."""
+"""The benchmark registry matches the task modules: options, defaults, goals and rules."""
 
 import dataclasses
 import json
@@ -18,8 +18,8 @@ from mlbench.contract.fields import describe
 
 EACH = pytest.mark.parametrize("benchmark", BENCHMARKS.values(), ids=list(BENCHMARKS))
 
-# Prints what each module of the arguments imports, the first without PyTorch: for all others, that
-# is imported once, as it takes seconds.
+# Prints the imports of each module given as an argument. The first module is imported without
+# PyTorch. PyTorch is then imported once for all others, because importing it takes seconds.
 _IMPORT_EACH = """
 import importlib, os, sys
 for module in sys.argv[1:]:
@@ -30,8 +30,9 @@ for module in sys.argv[1:]:
     assert os.wait()[1] == 0
     import torch
 """
-# Each line of stdin is a benchmark with options, and the file for its metrics. In one process, as
-# PyTorch takes seconds to be imported. A task states its goal before it looks for its data.
+# Reads lines from stdin: a benchmark, its options and its metrics file. One process runs all
+# benchmarks, because importing PyTorch takes seconds. A task reports its goal before it looks for
+# its data.
 _RUN_ALL = """
 import importlib, json, os, sys
 from mlbench import MLBenchError
@@ -46,13 +47,13 @@ for line in sys.stdin:
     except MLBenchError as error:
         print(name, error)
 """
-# What makes a task short that has its data, or needs none.
+# Options that shorten the tasks whose data is available or that need no data.
 _IN_ONE_STEP = {"epochs": "1", "batch_size": "1347"}
 _SHORT = {"digits": _IN_ONE_STEP, "digits-linear": _IN_ONE_STEP, "steps": {"steps": "1"}}
 
 
 @EACH
-def test_a_task_takes_what_an_order_may_make_of_its_entry(benchmark: Benchmark) -> None:
+def test_a_task_accepts_the_options_of_its_registry_entry(benchmark: Benchmark) -> None:
     arguments = {**benchmark.args, **benchmark.light_args}
     arguments |= {"backend": benchmark.backends[-1]} if benchmark.backends else {}
     arguments |= {"device": "cuda"} if benchmark.on_gpu else {}
@@ -66,7 +67,7 @@ def test_every_image_of_the_original_is_mapped_or_refused_with_a_reason() -> Non
     assert all(image.benchmark in BENCHMARKS for image in IMAGES.values())
 
 
-def test_images_stand_for_benchmarks() -> None:
+def test_images_map_to_benchmarks() -> None:
     for name, image in IMAGES.items():
         for tag in ("", ":latest", ":v2.1.0"):
             assert find_image(name + tag) == image
@@ -86,11 +87,11 @@ def test_images_stand_for_benchmarks() -> None:
         "docker.io/mlbench/pytorch-backend-benchmark",
     ],
 )
-def test_other_images_stand_for_nothing(name: str) -> None:
+def test_other_images_are_unknown(name: str) -> None:
     assert find_image(name) is None
 
 
-def test_a_task_imports_only_what_it_uses() -> None:
+def test_a_task_imports_no_unused_package() -> None:
     steps, *others = sorted(BENCHMARKS.values(), key=lambda task: task.name != "steps")
     modules = [steps.module, *{task.module for task in others}]
     program = [sys.executable, "-c", _IMPORT_EACH, *modules]
@@ -107,7 +108,7 @@ def test_a_task_imports_only_what_it_uses() -> None:
 
 
 @EACH
-def test_only_what_is_free_or_permitted_may_differ_from_the_defaults(benchmark: Benchmark) -> None:
+def test_only_free_or_permitted_options_may_differ_from_the_defaults(benchmark: Benchmark) -> None:
     facts = {name: right[0] for name, right in benchmark.facts.items()}
     usual: dict[str, Any] = vars(read(benchmark.options, benchmark.args)) | facts
     assert benchmark.broken_rules(usual) == {}
@@ -116,7 +117,7 @@ def test_only_what_is_free_or_permitted_may_differ_from_the_defaults(benchmark: 
         assert set(changed) == (set() if permitted(option) is None else {name})
 
 
-def test_what_is_permitted_beside_a_default() -> None:
+def test_permitted_alternatives_to_the_defaults() -> None:
     rules = {name: benchmark.rules for name, benchmark in BENCHMARKS.items()}
     assert rules["digits"]["goal"] == (97.0, 90.0)
     assert rules["digits"]["exchange"] == ("ddp", "flat", "per-layer")
@@ -128,16 +129,16 @@ def test_what_is_permitted_beside_a_default() -> None:
 
 
 @pytest.mark.slow
-def test_the_goals_are_those_that_the_tasks_state(tmp_path: Path) -> None:
+def test_goals_match_those_reported_by_the_tasks(tmp_path: Path) -> None:
     files, goals, calls = {}, {}, []
     for task in BENCHMARKS.values():
         for light in (False, True):
-            # Asked for the light one, a task without goes on as ever.
+            # A task without a light target keeps its usual goal.
             goals[task.name, light] = (light and task.light_target) or task.target
             chosen = {**task.args, **(task.light_args if light else {})}
             file = files[task.name, light] = tmp_path / f"{task.name}-{light}"
             calls.append([task.name, chosen | _SHORT.get(task.name, {}), str(file)])
-    # No data here, and none from elsewhere.
+    # The data is neither on this machine nor downloadable.
     nowhere = {"MLBENCH_DATASETS": str(tmp_path / "none"), "https_proxy": "http://127.0.0.1:9"}
     subprocess.run(
         [sys.executable, "-c", _RUN_ALL],

@@ -1,4 +1,4 @@
-"""Each task refuses a bad value of its options, and says what would be right."""
+"""Each task refuses invalid options and states which values are valid."""
 
 import pytest
 
@@ -56,21 +56,21 @@ from mlbench.benchmarks.tasks import (
         (CommunicationOptions, "rounds=4", "rounds must be at least 5"),
     ],
 )
-def test_a_bad_value_is_refused(config: type[Options], words: str, said: str) -> None:
+def test_an_invalid_value_is_refused(config: type[Options], words: str, said: str) -> None:
     texts = dict(word.split("=") for word in words.split())
     with pytest.raises(OptionError) as refused:
         read(config, texts)
     assert str(refused.value).startswith(said)
 
 
-def test_a_recipe_brings_its_learning_rate_unless_one_is_given() -> None:
+def test_a_recipe_sets_its_learning_rate_unless_one_is_given() -> None:
     assert read(Cifar10Options, {"recipe": "mlbench-2020"}).learning_rate == 0.02
     assert read(Cifar10Options, {"recipe": "mlbench-2020", "learning-rate": "1"}).learning_rate == 1
     assert read(Cifar10Options, {"recipe": "one-cycle"}).epochs == 8
     assert read(Cifar10Options, {"recipe": "he-2015"}) == Cifar10Options()
 
 
-def test_settings_of_algorithms_that_are_not_in_use_are_left_out() -> None:
+def test_settings_of_unused_algorithms_are_left_out() -> None:
     settings: dict[str, str | float | bool | None] = {
         "topology": "ring",
         "density": 0.01,
