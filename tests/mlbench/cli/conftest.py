@@ -1,4 +1,4 @@
-"""The command line over a stack: called in this process, as a process, or on a terminal."""
+"""The command line: called in this process, as a separate process, or on a terminal."""
 
 import fcntl
 import json
@@ -30,7 +30,7 @@ _PROGRAM = Path(sys.executable).with_name("mlbench")
 
 @dataclass(frozen=True)
 class Done:
-    """A command that has ended."""
+    """Result of a finished command."""
 
     code: int
     out: str
@@ -38,39 +38,39 @@ class Done:
 
     @property
     def json(self) -> Any:
-        """What it printed, read as JSON; it went well."""
+        """JSON output of a successful command."""
         assert self.code == 0, self.err
         return json.loads(self.out)
 
     @property
     def output(self) -> str:
-        """What it printed; it went well, and said nothing on stderr."""
+        """Output of a successful command that printed nothing on stderr."""
         assert (self.code, self.err) == (0, "")
         return self.out
 
     @property
     def refusal(self) -> str:
-        """What it said of a wrong call; it printed nothing else."""
+        """Error message of a refused call that printed nothing else."""
         assert (self.code, self.out) == (2, ""), self.err
         return self.err
 
 
 @dataclass(frozen=True)
 class Mlbench:
-    """Calls ``mlbench`` with one home folder."""
+    """The ``mlbench`` command with a fixed home folder."""
 
     home: Home
     prometheus: Path
     program: tuple[str, ...] = (str(_PROGRAM),)
     folder: Path | None = None
-    """Where it is called; this process's own folder by default."""
+    """Working directory of the command. None: the working directory of this process."""
     more: Mapping[str, str] = field(default_factory=dict)
-    """Variables that it has beside those of this process."""
+    """Further environment variables of the command."""
 
     def __call__(self, *arguments: str) -> Done:
-        """Run a command to its end in this process, which saves starting another one."""
+        """Run a command in this process, which is faster than starting another one."""
         signals = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-        environ = {**dict.fromkeys(os.environ), **self._environ()}  # None takes a variable away
+        environ = {**dict.fromkeys(os.environ), **self._environ()}  # None removes a variable
         with pytest.MonkeyPatch.context() as patch:
             if self.folder is not None:
                 patch.chdir(self.folder)
@@ -83,7 +83,7 @@ class Mlbench:
         return Done(done.exit_code, done.stdout, done.stderr)
 
     def process(self, *arguments: str) -> Done:
-        """Run a command to its end as a process."""
+        """Run a command in a separate process."""
         done = run_text(
             [*self.program, *arguments],
             cwd=self.folder,
@@ -95,7 +95,7 @@ class Mlbench:
 
     @contextmanager
     def on_terminal(self, *arguments: str, columns: int = 80) -> Iterator["Terminal"]:
-        """Start a command on a terminal; at the latest it ends with the block."""
+        """Start a command on a terminal. It is terminated when the block ends."""
         ours, its = pty.openpty()
         fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         process = subprocess.Popen(
@@ -124,7 +124,7 @@ class Mlbench:
 
 
 class Terminal:
-    """A command on a terminal, and what it has drawn there."""
+    """A command on a terminal, and its output."""
 
     def __init__(self, process: subprocess.Popen[bytes], descriptor: int) -> None:
         self.process = process
@@ -133,34 +133,34 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """All that was ever drawn, without colours and movements."""
+        """All output so far, without colours and cursor movements."""
         return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.raw)
 
     def read_until(self, pattern: str) -> None:
-        """Read on until the text matches."""
+        """Read output until it matches the pattern."""
         while not re.search(pattern, self.text):
-            assert self._read(), f"the command has ended, without {pattern!r}: {self.text}"
+            assert self._read(), f"command ended without printing {pattern!r}: {self.text}"
 
     def type(self, *lines: str) -> None:
-        """Type lines, which the command may read when it comes to ask for them."""
+        """Type lines ahead, for the command to read when it prompts for them."""
         os.write(self._descriptor, "".join(f"{line}\n" for line in lines).encode())
 
     def press_ctrl_c(self) -> None:
-        """Do what the terminal does then."""
+        """Send SIGINT to the process group, like a terminal."""
         os.killpg(self.process.pid, signal.SIGINT)
 
     def wait(self) -> int:
-        """Read on to the end, and return the exit code."""
+        """Read all remaining output; return the exit code."""
         while self._read():
             pass
         return self.process.wait(30)
 
     def _read(self) -> bool:
         ready, _, _ = select.select([self._descriptor], [], [], 60)
-        assert ready, f"nothing more is drawn: {self.text}"
+        assert ready, f"no output for 60 s: {self.text}"
         try:
             data = os.read(self._descriptor, 65536)
-        except OSError:  # EIO: the other side is closed
+        except OSError:  # EIO: the other end is closed
             return False
         self.raw += data.decode()
         return bool(data)
@@ -168,17 +168,17 @@ class Terminal:
 
 @pytest.fixture(scope="session")
 def mlbench(stack: Home, prometheus_binary: Path) -> Mlbench:
-    """The command line over the shared stack."""
+    """The command line of the shared stack."""
     return Mlbench(stack, prometheus_binary)
 
 
 @pytest.fixture
 def here(mlbench: Mlbench, tmp_path: Path) -> Mlbench:
-    """The command line, called in an empty folder."""
+    """The command line of the shared stack, called in an empty folder."""
     return replace(mlbench, folder=tmp_path)
 
 
 @pytest.fixture
 def alone(tmp_path: Path, prometheus_binary: Path) -> Mlbench:
-    """The command line over a home folder without a stack."""
+    """The command line with a home folder that has no stack."""
     return Mlbench(Home(tmp_path / "home"), prometheus_binary)

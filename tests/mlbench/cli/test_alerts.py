@@ -1,4 +1,4 @@
-"""The alerts that fire, on a terminal; ``tests/chain`` has those of a real Prometheus."""
+"""Firing alerts on a terminal. ``tests/chain`` tests the alerts of a real Prometheus."""
 
 import re
 from concurrent.futures import Future
@@ -30,7 +30,7 @@ def alert(name: str, run_id: int | None) -> Alert:
 
 @pytest.fixture
 def firing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An alert of each run and one of a part, whatever the real Prometheus finds."""
+    """Replace the alerts of Prometheus by one per run and one of a component."""
     found = [alert("OfAPart", None), *(alert("OfARun", number) for number in range(1, 1000))]
     answer(monkeypatch, lambda future: future.set_result(Response(found, 200, b"")))
 
@@ -45,15 +45,13 @@ def answer(monkeypatch: pytest.MonkeyPatch, fill: Any) -> None:
 
 
 @pytest.mark.usefixtures("firing")
-def test_status_tells_what_fires(mlbench: Mlbench) -> None:
+def test_status_shows_firing_alerts(mlbench: Mlbench) -> None:
     assert mlbench("status", "--json").json["alerts"][0]["name"] == "OfAPart"
     told = mlbench("status").out
     assert "critical OfARun (see docs/OfARun.md)\n  OfARun is wrong.\n" in told
 
 
-def test_status_goes_on_while_prometheus_is_away(
-    mlbench: Mlbench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_status_works_without_prometheus(mlbench: Mlbench, monkeypatch: pytest.MonkeyPatch) -> None:
     answer(monkeypatch, lambda future: future.set_exception(ApiError(503, "it is away")))
     done = mlbench("status", "--json")
     assert (done.code, done.json["alerts"]) == (0, None)
@@ -61,7 +59,7 @@ def test_status_goes_on_while_prometheus_is_away(
 
 
 @pytest.mark.usefixtures("firing")
-def test_a_run_that_is_watched_tells_its_alerts_once(mlbench: Mlbench) -> None:
+def test_each_alert_of_a_watched_run_is_shown_once(mlbench: Mlbench) -> None:
     done = mlbench("run", "steps", "--set", "steps=100", "--set", "rate=100")
     assert done.code == 0
     assert re.findall(r"^OfARun: .*$", done.err, re.M) == [

@@ -1,4 +1,4 @@
-"""``mlbench bench``: a set of runs, in order, gone on with, and compared."""
+"""``mlbench bench``: a set of runs in order, resumed, and compared."""
 
 import itertools
 import json
@@ -33,13 +33,13 @@ _SLOW = ("--set", "steps=3000", "--set", "rate=100")
 
 
 def new_name() -> str:
-    """Return the name of a set that the stack does not know yet."""
+    """Return a name that no set of the stack has."""
     return f"set-{os.getpid()}-{next(_NAMES)}"
 
 
 @pytest.fixture
 def runs_of(client: ApiClient) -> RunsOf:
-    """Gives the runs of a set, the oldest first."""
+    """Function that returns the runs of a set, oldest first."""
 
     def runs_of(name: str) -> list[Run]:
         pattern = re.compile(rf"{name}-w\d+(-c\d+)?-r\d+")
@@ -49,7 +49,7 @@ def runs_of(client: ApiClient) -> RunsOf:
     return runs_of
 
 
-def test_a_set_is_run_in_turn_and_compared(
+def test_the_runs_of_a_set_are_executed_and_compared(
     mlbench: Mlbench, runs_of: RunsOf, tmp_path: Path
 ) -> None:
     report = tmp_path / "set.html"
@@ -80,7 +80,7 @@ def test_a_set_is_run_in_turn_and_compared(
     again = json.loads(mlbench("bench", *arguments, *_FAST, "--json").output)
     [ledger] = again["sets"]
     assert ledger.startswith(f"set {name}: 4 of 4 slots have a run that counts; {len(ran)} runs")
-    assert [run.id for run in runs_of(name)] == [run.id for run in ran], "nothing is run twice"
+    assert [run.id for run in runs_of(name)] == [run.id for run in ran], "no run is repeated"
     assert {group["label"]: len(group["run_ids"]) for group in again["groups"]} == {
         "1 worker": 2,
         "2 workers": 2,
@@ -93,7 +93,7 @@ def test_a_set_is_run_in_turn_and_compared(
     )
 
 
-def test_own_code_has_another_seed_each_time_and_failures_are_told(
+def test_each_run_of_own_code_has_another_seed_and_failures_are_reported(
     mlbench: Mlbench, client: ApiClient, runs_of: RunsOf, tmp_path: Path
 ) -> None:
     script = tmp_path / "own.sh"
@@ -149,7 +149,7 @@ def test_settings_of_own_code_are_swept_with_their_seeds(
         printed = client.get_run_metrics(run.id, metric_filter="loss").result().value
         assert [point.number for point in printed["loss @ 0"]] == [0.4]
 
-    # A setting may be an environment variable.
+    # A swept setting can be an environment variable.
     name = new_name()
     common = ("--workers=1", "--repeats=1", "--sweep=lr=0.05,0.2", f"--name={name}", "--json")
     assert mlbench("bench", "env", *common, "--", "LR={lr}", str(script), "a").code == 0
@@ -166,8 +166,8 @@ def test_settings_of_own_code_are_swept_with_their_seeds(
 
 
 @pytest.mark.slow
-def test_a_set_ends_once_its_means_are_known_well_enough(mlbench: Mlbench, runs_of: RunsOf) -> None:
-    # At a rate that a busy machine keeps too.
+def test_a_set_ends_once_its_means_are_precise_enough(mlbench: Mlbench, runs_of: RunsOf) -> None:
+    # A busy machine can keep this rate, too.
     paced = ("--set=steps=200", "--set=rate=400")
     name = new_name()
     arguments = ("--workers=1", "--repeats=9", f"--name={name}", "--until=80%", *paced)
@@ -180,7 +180,7 @@ def test_a_set_ends_once_its_means_are_known_well_enough(mlbench: Mlbench, runs_
 
 
 @pytest.mark.slow
-def test_ctrl_c_leaves_the_set_running_and_says_how_to_come_back(
+def test_ctrl_c_leaves_the_set_running_and_names_the_commands_for_it(
     mlbench: Mlbench, client: ApiClient, runs_of: RunsOf
 ) -> None:
     name = new_name()
@@ -193,7 +193,7 @@ def test_ctrl_c_leaves_the_set_running_and_says_how_to_come_back(
     assert f"set {name} continues: {shown}, {stops}" in terminal.text
     [run] = runs_of(name)
     assert run.active
-    # The next run begins without a terminal.
+    # The next run starts without a terminal.
     client.stop_run(run.id).result()
     wait_for(lambda: len(runs_of(name)) == 2, what="the next run begins")
     _, last = runs_of(name)
@@ -205,14 +205,14 @@ def test_ctrl_c_leaves_the_set_running_and_says_how_to_come_back(
     assert len(runs_of(name)) == 2
 
 
-def test_a_detached_set_is_carried_out_and_stopped_by_its_name(
+def test_a_detached_set_runs_and_is_stopped_by_name(
     mlbench: Mlbench, client: ApiClient, runs_of: RunsOf
 ) -> None:
     name = new_name()
     arguments = ("bench", "steps", "--workers=1", "--repeats=4", f"--name={name}", "--detach")
     done = mlbench(*arguments, *_FAST)
     assert done.out == f"`mlbench watch {name}` shows the set, `mlbench stop {name}` stops it\n"
-    wait_for(lambda: len(runs_of(name)) > 1, what="runs were submitted")
+    wait_for(lambda: len(runs_of(name)) > 1, what="runs are submitted")
     assert mlbench("stop", name, "--json").json["state"] == "stopped"
     stopped = client.get_set(name).result().value
     before = len(runs_of(name))
@@ -226,7 +226,7 @@ def test_a_detached_set_is_carried_out_and_stopped_by_its_name(
 
 
 @pytest.mark.slow
-def test_a_set_loses_and_repeats_no_run_when_its_controller_is_killed(
+def test_no_run_is_lost_or_repeated_when_the_controller_is_killed(
     mlbench: Mlbench, stack: Home, client: ApiClient, runs_of: RunsOf
 ) -> None:
     name = new_name()
@@ -244,14 +244,14 @@ def test_a_set_loses_and_repeats_no_run_when_its_controller_is_killed(
 
 
 @pytest.mark.slow
-def test_a_run_beside_a_hog_counts_and_names_it(
+def test_a_disturbed_run_counts_and_names_the_other_program(
     mlbench: Mlbench, client: ApiClient, runs_of: RunsOf, tmp_path: Path
 ) -> None:
     hog, name = tmp_path / "setshog", new_name()
     hog.symlink_to("/bin/sh")
     cores = os.sched_getaffinity(0)
     keep_busy = [[str(hog), "-c", "while :; do :; done"] for _ in cores]
-    # Some epochs, none of which reaches the target.
+    # Train some epochs without reaching the target.
     trains = ("--set=epochs=6", "--set=learning_rate=1e-6")
     with ExitStack() as hogs:
         for core, command in zip(cores, keep_busy, strict=True):
@@ -301,10 +301,10 @@ def test_an_impossible_set_is_refused_before_its_first_run(
     assert [run.id for run in client.get_runs().result().value] == [run.id for run in before]
 
 
-# --- Decisions: which runs a set has ---
+# --- Runs of a set ---
 
 
-def test_workers_are_numbers_from_few_to_many() -> None:
+def test_numbers_of_workers_are_sorted() -> None:
     assert read_workers("1,2,4") == [1, 2, 4]
     assert read_workers("4,1,4") == [1, 4]
     for text in ("", "1,", "1,0", "two", "-1", "1 2", "²"):
@@ -322,7 +322,7 @@ def test_each_repeat_has_the_next_seed_if_the_task_takes_one() -> None:
         seed_of_repeat(steps, 1, 0)
 
 
-# --- Decisions: the form of sweeps, and the order of their runs ---
+# --- Syntax of sweeps, and order of their runs ---
 
 
 def test_values_keep_their_order_and_spelling() -> None:
@@ -333,7 +333,7 @@ def test_values_keep_their_order_and_spelling() -> None:
     assert read_sweeps(None) == {}
 
 
-def test_numbers_of_a_sweep_may_have_units() -> None:
+def test_swept_numbers_may_have_units() -> None:
     values = read_sweeps(["bandwidth=none,20,0.5Mbit,40Mbit/s,2Gbit", "latency=1ms,0.5s", "rate=1"])
     assert [*values.values()] == [["none", "20", "0.5", "40", "2000"], ["1", "500"], ["1"]]
 
@@ -351,12 +351,12 @@ def test_numbers_of_a_sweep_may_have_units() -> None:
         (["bandwidth=20MB"], "--sweep bandwidth=20MB: must be of the form"),
     ],
 )
-def test_another_form_is_refused(sweeps: list[str], problem: str) -> None:
+def test_invalid_syntax_is_refused(sweeps: list[str], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         read_sweeps(sweeps)
 
 
-def test_each_repeat_runs_all_in_turn_and_the_next_one_backwards() -> None:
+def test_every_other_repeat_runs_in_reverse_order() -> None:
     assert plan_places([1, 2], [5, 6], {}) == [
         Planned(2, 5),
         Planned(1, 5),

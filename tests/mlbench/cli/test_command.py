@@ -1,4 +1,4 @@
-"""Refusals of the API in the words of the call."""
+"""Error messages of the API, translated to the options of the command."""
 
 import re
 
@@ -39,13 +39,13 @@ _BENCH = ["digits", "--sweep", "exchang=a,b", "--sweep", "bandwidth=5,10"]
         (["compare", "7"], "runs: at most 200; target: a", "at most 200; --target: a"),
     ],
 )
-def test_a_refusal_names_what_was_typed(call: list[str], refusal: str, shown: str) -> None:
+def test_an_error_names_the_typed_option(call: list[str], refusal: str, shown: str) -> None:
     command = load_command(call[0])
     context = command.make_context(call[0], call[1:])
     assert in_words_of_call(refusal, context) == shown
 
 
-def test_the_list_says_of_each_command_what_its_own_help_begins_with() -> None:
+def test_the_list_of_commands_shows_the_first_line_of_each_help() -> None:
     listed = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).output
     names = re.findall(r"^│ ([a-z]+) ", listed, re.MULTILINE)
     assert len(names) > 20

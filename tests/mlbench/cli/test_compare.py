@@ -1,4 +1,4 @@
-"""``mlbench compare``, and how a comparison is printed."""
+"""``mlbench compare``, and the printed form of a comparison."""
 
 import io
 import json
@@ -23,22 +23,24 @@ def print_on(monkeypatch: pytest.MonkeyPatch, columns: int) -> io.StringIO:
     return paper
 
 
-def test_every_figure_can_be_read_on_a_terminal_of_80_columns(
+def test_every_figure_fits_on_a_terminal_of_80_columns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     paper = print_on(monkeypatch, columns=80)
     compare.show_comparison(make_matrix((1, 2, 4), 5))
     lines = paper.getvalue().splitlines()
-    # Where the output is no terminal, sentences are not wrapped.
+    # Sentences are not wrapped if the output is not a terminal.
     assert max(len(line) for line in lines if "differ from" not in line) <= 80
     cells = [" ".join(line.split()) for line in lines]
     assert "2 workers 5/5 4.51 4.26 4.76 0.196 8.96 1.74 87.1" in cells
     assert "4 workers 5 5,003 3.03 75.8 20.00 3,000 98.58 33.81" in cells
-    assert "4 workers 0.069 1.04 1.38 0.690 0.104 0.035 0.35 0.138 3.80" in cells, "phases"
+    assert "4 workers 0.069 1.04 1.38 0.690 0.104 0.035 0.35 0.138 3.80" in cells, (
+        "the phases must fit, too"
+    )
     assert "15 digits-w4-r5 2.73 7.00 98.58 4,735 20.00 34.57" in cells
 
 
-def test_the_longest_name_is_folded_and_no_figure_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_longest_name_is_wrapped_and_no_figure_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     paper = print_on(monkeypatch, columns=80)
     matrix = make_matrix((1,), 2)
     results = tuple(replace(result, name="Z" * 40) for result in matrix.results)
@@ -62,7 +64,7 @@ def test_on_a_narrow_terminal_each_row_is_a_list(
     assert max(map(len, lines)) <= columns
     cells = [" ".join(line.split()) for line in lines]
     assert {"efficiency by time % 87.1", "slowest s 4.51", "comm. share % 10.00"} <= {*cells}
-    assert "".join(cells).count("x") >= 2 * 80 * 3, "in each table of groups"
+    assert "".join(cells).count("x") >= 2 * 80 * 3, "the label must be complete in each table"
 
 
 def test_why_runs_cannot_be_compared_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +103,7 @@ def test_runs_are_compared_by_id_and_name(mlbench: Mlbench, finished: Run) -> No
     assert result["cost"]["total"] == pytest.approx(0.5 * result["cost"]["worker_seconds"])
 
 
-def test_a_target_that_no_run_can_reach_is_told(mlbench: Mlbench, finished: Run) -> None:
+def test_a_target_with_an_unrecorded_metric_is_reported(mlbench: Mlbench, finished: Run) -> None:
     done = mlbench("compare", "finished", "--target", "foo>=3")
     assert (done.code, done.err) == (0, "--target: no run has recorded foo\n")
     assert mlbench("compare", "finished", "--target", "train_loss<=1e-9").err == ""
@@ -139,7 +141,7 @@ def test_unwritable_files_are_refused_before_the_first_run(tmp_path: Path, name:
         compare.check_files([tmp_path / name])
 
 
-def test_without_the_extra_the_page_says_what_to_install(
+def test_a_missing_extra_for_pages_is_reported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
@@ -148,7 +150,9 @@ def test_without_the_extra_the_page_says_what_to_install(
         compare.check_files([tmp_path / "report.html"])
 
 
-def test_each_file_is_what_its_name_says(mlbench: Mlbench, finished: Run, tmp_path: Path) -> None:
+def test_the_file_name_determines_the_format(
+    mlbench: Mlbench, finished: Run, tmp_path: Path
+) -> None:
     files = [tmp_path / f"report{kind}" for kind in (".json", ".html")]
     given = [word for file in files for word in ("-o", str(file))]
     printed = mlbench("compare", str(finished.id), *given).output

@@ -1,4 +1,4 @@
-"""``mlbench download``: the whole file or nothing."""
+"""``mlbench download`` writes the whole file or nothing."""
 
 import csv
 import json
@@ -36,7 +36,7 @@ def test_a_zip_file_named_after_the_run_is_the_default(
         assert len(json.loads(archive.read("result_train_loss @ 1.json"))) == 200
 
 
-def test_the_format_is_what_the_name_ends_with_or_what_is_said(
+def test_the_file_name_or_an_option_determines_the_format(
     here: Mlbench, tmp_path: Path, client: ApiClient, finished: Run
 ) -> None:
     as_json = here("download", str(finished.id), "-o", "all.JSON", "--json").json
@@ -54,7 +54,7 @@ def test_parquet_has_a_row_for_each_value(
     assert here("download", "finished", "-o", "all.parquet").code == 0
     rows = pq.read_table(tmp_path / "all.parquet").to_pylist()
     series = client.get_run_metrics(finished.id, exact=True).result().value
-    # Other tests add to the run, which is sealed.
+    # The run is sealed. Samples that other tests add to it are not exported.
     assert len(rows) == sum(not point.added for points in series.values() for point in points)
     losses = [row for row in rows if (row["metric"], row["rank"]) == ("train_loss", 1)]
     assert [row["value"] for row in losses] == [p.number for p in series["train_loss @ 1"]]
@@ -62,7 +62,7 @@ def test_parquet_has_a_row_for_each_value(
     assert {row["time"]: row["step"] for row in losses}.items() <= steps.items()
 
 
-def test_the_step_is_that_of_the_line_however_fast_it_logs(
+def test_each_value_has_the_step_of_its_line_even_with_fast_logging(
     here: Mlbench, tmp_path: Path, client: ApiClient
 ) -> None:
     code = """
@@ -85,15 +85,13 @@ for i in range(1000):
         assert len(its) == count
 
 
-def test_stdout_gets_the_file_and_nothing_else(
-    here: Mlbench, tmp_path: Path, finished: Run
-) -> None:
+def test_stdout_gets_only_the_file(here: Mlbench, tmp_path: Path, finished: Run) -> None:
     assert here("download", "finished", "-o", "all.json").code == 0
     printed = here("download", "finished", "-o", "-", "--format", "json").output
     assert printed == (tmp_path / "all.json").read_text()
 
 
-def test_a_reader_that_has_enough_ends_it_quietly(here: Mlbench, finished: Run) -> None:
+def test_a_closed_pipe_ends_the_download_quietly(here: Mlbench, finished: Run) -> None:
     command = [*here.program, "download", "finished", "-o", "-", "--format", "json"]
     reading, writing = os.pipe()
     os.close(reading)
@@ -108,7 +106,7 @@ def test_a_reader_that_has_enough_ends_it_quietly(here: Mlbench, finished: Run) 
     assert (done.returncode, done.stderr) == (1, b"")
 
 
-def test_an_older_file_is_replaced_with_the_usual_rights(
+def test_an_existing_file_is_replaced_with_default_permissions(
     here: Mlbench, tmp_path: Path, finished: Run
 ) -> None:
     real, link, new = tmp_path / "real.json", tmp_path / "link.json", tmp_path / "new"
@@ -145,7 +143,7 @@ def test_an_unwritable_target_is_refused(
     assert [file.name for file in tmp_path.iterdir()] == ["folder.zip"]
 
 
-# --- Where it does not get to the end: a master that falls silent after a part. ---
+# --- Interrupted downloads: the master stops sending after a part of the file. ---
 
 
 @pytest.fixture
@@ -159,7 +157,7 @@ def halting(finished: Run) -> Iterator[Scripted]:
 
 @pytest.fixture
 def stuck(halting: Scripted, mlbench: Mlbench, tmp_path: Path) -> Mlbench:
-    """The command line over that master, called in a folder with an older file."""
+    """The command line of such a master, called in a folder with an older file."""
     home, folder = Home(tmp_path / "home"), tmp_path / "folder"
     home.write_connection(StackConnection(halting.url, "token", "http://127.0.0.1:9"))
     folder.mkdir()
@@ -174,7 +172,7 @@ def files(folder: Path | None) -> dict[str, int]:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_download_leaves_nothing(stuck: Mlbench, number: signal.Signals) -> None:
     with stuck.on_terminal("download", "1", "-o", "all.zip") as terminal:
-        wait_for(lambda: len(files(stuck.folder)) == 2, what="a part is written")
+        wait_for(lambda: len(files(stuck.folder)) == 2, what="part of the file is written")
         terminal.read_until(r"0\.2/1\.2 MB")
         terminal.process.send_signal(number)
         assert terminal.wait() == 130
@@ -182,7 +180,7 @@ def test_an_interrupted_download_leaves_nothing(stuck: Mlbench, number: signal.S
     assert files(stuck.folder) == {"all.zip": len("old")}
 
 
-def test_a_download_that_breaks_off_leaves_nothing(stuck: Mlbench, halting: Scripted) -> None:
+def test_an_incomplete_download_leaves_nothing(stuck: Mlbench, halting: Scripted) -> None:
     halting.hurry.set()
     refused = stuck("download", "1", "-o", "all.zip").refusal
     assert refused.startswith(f"mlbench: the master at {halting.url} does not respond")

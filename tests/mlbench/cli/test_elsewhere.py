@@ -1,4 +1,4 @@
-"""The command line over a master that the environment names, instead of the stack of its home."""
+"""The command line with a remote master from the environment, instead of a local stack."""
 
 from dataclasses import replace
 
@@ -14,17 +14,19 @@ from tests.support.scripted import Reply, serving
 
 @pytest.fixture
 def there(mlbench: Mlbench) -> StackConnection:
-    """A master that happens to be near."""
+    """The shared stack, used like a remote master."""
     return mlbench.home.read_connection()
 
 
 @pytest.fixture
 def elsewhere(alone: Mlbench, there: StackConnection) -> Mlbench:
-    """A command line with no stack of its own, which is told of that master."""
+    """A command line without a local stack, configured for the remote master."""
     return replace(alone, more={"MLBENCH_URL": there.url, "MLBENCH_TOKEN": there.token})
 
 
-def test_runs_are_read_there(elsewhere: Mlbench, mlbench: Mlbench, finished: Run) -> None:
+def test_runs_are_read_from_the_remote_master(
+    elsewhere: Mlbench, mlbench: Mlbench, finished: Run
+) -> None:
     for command in ("logs", "metrics", "manifest", "compare"):
         words = (command, "finished", "--json")
         assert elsewhere(*words).json == mlbench(*words).json
@@ -45,7 +47,7 @@ def test_runs_are_read_there(elsewhere: Mlbench, mlbench: Mlbench, finished: Run
         ),
     ],
 )
-def test_a_wrong_environment_is_told_in_one_line(
+def test_a_wrong_environment_is_reported_in_one_line(
     elsewhere: Mlbench, changed: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transport, "_PAUSES_SECONDS", ())
@@ -54,7 +56,7 @@ def test_a_wrong_environment_is_told_in_one_line(
     assert refused.count("\n") == 1
 
 
-def test_a_master_that_refuses_is_told(alone: Mlbench) -> None:
+def test_a_refusal_by_the_master_is_reported(alone: Mlbench) -> None:
     for status, message in (
         (421, "$MLBENCH_URL must contain a host name or address that the master accepts"),
         (403, "is $MLBENCH_TOKEN the user's token, not the agents'?"),
@@ -66,7 +68,7 @@ def test_a_master_that_refuses_is_told(alone: Mlbench) -> None:
 
 
 @pytest.mark.slow
-def test_the_commands_of_the_local_stack_are_about_that(elsewhere: Mlbench) -> None:
+def test_stack_commands_ignore_the_remote_master(elsewhere: Mlbench) -> None:
     named = {**elsewhere.more, "MLBENCH_PROMETHEUS_URL": "http://127.0.0.1:9"}
     command = ("up", "--detach", "--workers", "1", "--json")
     up = replace(elsewhere, more=named).process(*command)

@@ -1,4 +1,4 @@
-"""A local stack with a Prometheus that it did not start: its gaps are named, and its data stays."""
+"""A local stack with an existing Prometheus: its gaps are named, and its data is kept."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ Serve = Callable[..., PrometheusServer]
 
 @pytest.fixture
 def serve(prometheus_binary: Path, tmp_path: Path) -> Iterator[Serve]:
-    """Starts a Prometheus of somebody else, with options and settings of its server."""
+    """Function that starts an existing Prometheus with options and settings of its server."""
     with ExitStack() as servers:
 
         def serve(
@@ -46,7 +46,7 @@ def serve(prometheus_binary: Path, tmp_path: Path) -> Iterator[Serve]:
 
 
 def up(mlbench: Mlbench, server: PrometheusServer) -> Done:
-    """Start a stack with this Prometheus, without a program that could be its own."""
+    """Start a stack with this Prometheus. The stack has no Prometheus program."""
     done = mlbench.process("up", "--detach", "--workers", "1", "--port", str(free_port()))
     assert done.code == 0, done.err
     assert f"  Prometheus  http://127.0.0.1:{server.port}  (not started by the stack)\n" in done.out
@@ -59,16 +59,16 @@ def with_prometheus(mlbench: Mlbench, server: PrometheusServer) -> Mlbench:
 
 
 def train(home: Home, name: str) -> int:
-    """Train and seal a run; return its id."""
+    """Train and seal a run; return its ID."""
     with ApiClient.from_home(home) as client:
         run = run_to_end(client, order_steps(client, name, num_workers=1, steps=20, rate=1000))
         assert run.state == "FINISHED", run.reason
-        wait_for(lambda: client.get_run(run.id).result().value.archive, what="it is sealed")
+        wait_for(lambda: client.get_run(run.id).result().value.archive, what="the run is sealed")
         return run.id
 
 
 @pytest.mark.slow
-def test_a_fit_prometheus_gets_everything_and_keeps_its_own(
+def test_an_existing_prometheus_gets_everything_and_keeps_its_data(
     alone: Mlbench, serve: Serve, tmp_path: Path
 ) -> None:
     server = serve("--web.enable-admin-api", login=Login("team", "p@ss/word"))
@@ -81,7 +81,7 @@ def test_a_fit_prometheus_gets_everything_and_keeps_its_own(
             "lacks MLBench's rules",
             "does not scrape master",
         ]
-        # What is named is added to its configuration.
+        # Add the missing parts to the configuration.
         rules, jobs = home.prometheus / "rules" / "*.yml", home.scrape_jobs
         assert f"Add {rules} to rule_files" in missing[0]
         assert f"Add the jobs of {jobs} to scrape_configs" in missing[1]
@@ -97,7 +97,7 @@ def test_a_fit_prometheus_gets_everything_and_keeps_its_own(
         with ApiClient.from_home(home) as client:
             assert_complete(client, client.get_run(first).result().value, steps=20)
             public = client.get_info().result().value.prometheus_url
-            assert public == f"http://127.0.0.1:{server.port}", "users do not get its password"
+            assert public == f"http://127.0.0.1:{server.port}", "users must not get the password"
         assert in_prometheus(server.url, first)
         usage = 'container_cpu_usage_seconds_total{pod="local-mlbench-worker-0"}'
         wait_for(lambda: ask(server, usage), what="the exporter is scraped")
@@ -108,13 +108,13 @@ def test_a_fit_prometheus_gets_everything_and_keeps_its_own(
         assert mlbench("delete", "--yes", str(second)).code == 0
     finally:
         assert alone("down").output == "stopped\n"
-    assert ask(server, "theirs"), "it runs on with its own series"
+    assert ask(server, "theirs"), "it must still run with its other series"
     assert in_prometheus(server.url, first)
     assert not (home.prometheus / "data").exists()
 
 
 @pytest.mark.slow
-def test_a_prometheus_without_receiver_is_warned_of(alone: Mlbench, serve: Serve) -> None:
+def test_a_prometheus_without_remote_write_causes_a_warning(alone: Mlbench, serve: Serve) -> None:
     server = serve(receives=False)
     mlbench = with_prometheus(alone, server)
     try:
@@ -122,20 +122,20 @@ def test_a_prometheus_without_receiver_is_warned_of(alone: Mlbench, serve: Serve
         run = train(alone.home, "recorded")
         with ApiClient.from_home(alone.home) as client:
             series = client.get_run_metrics(run).result().value
-        assert len(series["train_loss @ 0"]) == 20, "the record does not need Prometheus"
+        assert len(series["train_loss @ 0"]) == 20, "recording must not need Prometheus"
         assert "It takes no samples." in mlbench("status").err
     finally:
         launch.stop(alone.home)
 
 
-def test_what_is_not_a_prometheus_is_named(tmp_path: Path) -> None:
+def test_a_server_other_than_prometheus_is_reported(tmp_path: Path) -> None:
     [problem] = prometheus_check.check(f"http://u:secret@127.0.0.1:{free_port()}", Home(tmp_path))
     assert problem.startswith("It does not respond as a Prometheus does (")
     assert "secret" not in problem
 
 
 def ask(server: PrometheusServer, query: str) -> object:
-    """Return what a query finds within an hour."""
+    """Return the result of a query over the last hour."""
     params = {"query": f"last_over_time({query}[1h])"}
     answer = httpx.get(f"{server.url}/api/v1/query", params=params)
     return answer.raise_for_status().json()["data"]["result"]

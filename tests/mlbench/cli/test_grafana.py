@@ -1,4 +1,4 @@
-"""``mlbench grafana``: a Grafana is installed, the boards are pushed, or it is said why not."""
+"""``mlbench grafana`` installs Grafana and pushes dashboards, or reports why it cannot."""
 
 import re
 
@@ -28,9 +28,7 @@ def nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_everything_is_pushed_and_the_second_time_nothing(
-    alone: Mlbench, server: GrafanaServer
-) -> None:
+def test_everything_is_pushed_once(alone: Mlbench, server: GrafanaServer) -> None:
     boards = sorted(file.stem for file in (grafana_folder() / "dashboards").glob("*.json"))
     push = ("grafana", "push", "--url", server.url, "--token", ADMIN, *_PROMETHEUS)
     assert alone(*push, "--json").json == {
@@ -65,7 +63,7 @@ def test_address_and_token_may_come_from_the_environment(
     assert source["jsonData"]["timeInterval"] == "15s"
 
 
-def test_the_stacks_prometheus_is_the_usual_one(alone: Mlbench, server: GrafanaServer) -> None:
+def test_the_stacks_prometheus_is_the_default(alone: Mlbench, server: GrafanaServer) -> None:
     push = ("grafana", "push", "--url", server.url, "--token", ADMIN)
     done = alone(*push)
     assert done.code == 2
@@ -75,7 +73,9 @@ def test_the_stacks_prometheus_is_the_usual_one(alone: Mlbench, server: GrafanaS
     assert server.data_sources[0]["url"] == "http://127.0.0.1:9091"
 
 
-def test_dashboards_that_cannot_be_changed_are_told(alone: Mlbench, server: GrafanaServer) -> None:
+def test_dashboards_that_cannot_be_changed_are_reported(
+    alone: Mlbench, server: GrafanaServer
+) -> None:
     server.dashboards["mlbench-run"] = {
         "dashboard": {"uid": "mlbench-run", "title": "Of a file"},
         "meta": {"folderUid": "mlbench", "provisioned": True},
@@ -104,7 +104,7 @@ def test_a_background_installation_returns_at_once_and_logs(alone: Mlbench) -> N
     with serving() as server:
         done = alone.process("grafana", "install", "--background", "--mirror", server.url)
         assert (done.code, done.out, done.err) == (0, "", "")
-        # The archive of this server is not the pinned one.
+        # The server's archive is not the pinned one.
         _wait_for_log(alone, "not the expected archive")
     assert not alone.home.grafana_program.exists()
     gone = alone.process("grafana", "install", "--background", "--mirror", server.url)

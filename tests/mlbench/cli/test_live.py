@@ -1,4 +1,4 @@
-"""The live view: what is drawn on a terminal, and what is left there."""
+"""The live view of a run, and the output that remains after it."""
 
 import re
 from dataclasses import replace
@@ -30,7 +30,7 @@ def run(finished: Run) -> Run:
     )
 
 
-def test_progress_is_read_off_the_last_values(run: Run) -> None:
+def test_progress_is_read_from_the_last_values(run: Run) -> None:
     series: Series = {
         "epoch @ 0": points("2"),
         "train_loss @ 0": points("0.25"),
@@ -52,14 +52,14 @@ def test_progress_is_read_off_the_last_values(run: Run) -> None:
         ({"global_cum_comp_loss": 7.0}, None),
     ],
 )
-def test_a_loss_is_known_by_the_name_that_a_library_gives_it(
+def test_the_loss_is_found_by_the_names_that_libraries_use(
     run: Run, losses: dict[str, float], shown: float | None
 ) -> None:
     series = {f"{name} @ 0": points(str(value)) for name, value in losses.items()}
     assert progress(run, series, _NOW).loss == shown
 
 
-def test_the_last_numbers_are_in_order_of_ranks_and_texts_are_passed_over() -> None:
+def test_last_numbers_are_sorted_by_rank_and_texts_are_ignored() -> None:
     series: Series = {
         "loss @ 10": points("3"),
         "loss @ 2": points("1", "2", "a text"),
@@ -69,28 +69,30 @@ def test_the_last_numbers_are_in_order_of_ranks_and_texts_are_passed_over() -> N
     assert last_numbers(series) == {"loss": [2.0, 3.0], "lossy": [9.0]}
 
 
-def test_before_the_first_number_there_is_time_only(run: Run) -> None:
+def test_only_time_is_shown_before_the_first_number(run: Run) -> None:
     waiting = replace(run, started_at=None, target=None)
     found = progress(waiting, {"epoch @ 0": points("NaN")}, _NOW)
     assert found == LiveProgress(None, None, None, None, seconds=20.0)
 
 
-def test_the_view_is_redrawn_in_place_and_gives_way_to_the_result(mlbench: Mlbench) -> None:
+def test_the_view_is_redrawn_in_place_and_replaced_by_the_result(mlbench: Mlbench) -> None:
     arguments = ("run", "steps", "--name", "drawn", "--set", "steps=240", "--set", "rate=60")
     with mlbench.on_terminal(*arguments, columns=60) as terminal:
         assert terminal.wait() == 0
     assert re.search(r"run \d+ \(drawn\) on 2 workers: training", terminal.text)
     assert re.search(r"epoch 0  loss 0\.\d{4}", terminal.text)
     assert re.search(r"epoch 1  loss 0\.\d{4}  \d+ samples/s  \d+\.\d s", terminal.text)
-    # An address is never cut, so that it can be opened.
+    # Addresses are never cut, so that users can open them.
     drawn = re.sub(r"Web page .*", "", terminal.text.partition("completed")[0])
     assert max(map(len, re.split(r"[\r\n]+", drawn))) <= 60
-    assert terminal.raw.count("\x1b[?25l") == terminal.raw.count("\x1b[?25h") == 1, "the cursor"
+    assert terminal.raw.count("\x1b[?25l") == terminal.raw.count("\x1b[?25h") == 1, (
+        "the cursor must be shown again"
+    )
     left_on_screen = terminal.raw.rpartition("\x1b[2K")[2]
     assert re.match(r"run \d+ \(drawn\): \x1b\[32mcompleted", left_on_screen)
 
 
-def test_ctrl_c_leaves_the_run_going(mlbench: Mlbench, client: ApiClient) -> None:
+def test_ctrl_c_leaves_the_run_active(mlbench: Mlbench, client: ApiClient) -> None:
     arguments = ("run", "steps", "--name", "left", "--set", "steps=6000", "--set", "rate=100")
     with mlbench.on_terminal(*arguments, columns=60) as terminal:
         terminal.read_until("on 2 workers: training")
@@ -98,12 +100,14 @@ def test_ctrl_c_leaves_the_run_going(mlbench: Mlbench, client: ApiClient) -> Non
         assert terminal.wait() == 130
     run = next(run for run in client.get_runs().result().value if run.name == "left")
     assert run.active
-    assert terminal.raw.count("\x1b[?25l") == terminal.raw.count("\x1b[?25h") == 1, "the cursor"
+    assert terminal.raw.count("\x1b[?25l") == terminal.raw.count("\x1b[?25h") == 1, (
+        "the cursor must be shown again"
+    )
     left_on_screen = terminal.raw.rpartition("\x1b[2K")[2]
     assert left_on_screen == f"run {run.id} continues; `mlbench stop {run.id}` stops it\r\n"
 
 
-def test_each_change_of_what_a_run_waits_for_is_told_once(
+def test_each_reason_for_waiting_is_shown_once(
     finished: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "_REFRESH_SECONDS", 0.0)

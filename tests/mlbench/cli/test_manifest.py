@@ -1,4 +1,4 @@
-"""What ``mlbench manifest`` says of a run."""
+"""Output of ``mlbench manifest``."""
 
 from dataclasses import replace
 
@@ -37,7 +37,7 @@ _MANIFEST = replace(
 )
 
 
-def test_the_facts_say_what_ran_and_on_what() -> None:
+def test_the_facts_describe_the_run_and_its_machines() -> None:
     assert dict(facts(_MANIFEST)) == {
         "division": "closed",
         "violation": "its target is 90",
@@ -60,12 +60,12 @@ def test_the_facts_say_what_ran_and_on_what() -> None:
     }
 
 
-def test_the_facts_say_what_is_not_recorded() -> None:
+def test_the_facts_name_unrecorded_data() -> None:
     missing = NotRecorded("1 event file not read to its end", unread_files=1)
     assert ("not recorded", missing.text) in facts(replace(_MANIFEST, not_recorded=missing))
 
 
-def test_facts_that_are_not_known_are_left_out() -> None:
+def test_unknown_facts_are_left_out() -> None:
     machine = Machine(ranks=(3,), cpu_model="a CPU")
     found = facts(replace(_MANIFEST, machines=(machine,), ranks=(), settings=None, seed=None))
     assert ("rank 3", "a CPU") in found

@@ -1,4 +1,4 @@
-"""``mlbench prune``: old runs are deleted, and no others."""
+"""``mlbench prune`` deletes old runs and no others."""
 
 import re
 import shlex
@@ -20,7 +20,7 @@ from tests.support.known import known
 from tests.support.stacks import order_command, order_steps, reload, run_to_end
 
 
-def test_runs_that_ended_long_ago_are_deleted(
+def test_old_runs_are_deleted(
     mlbench: Mlbench, client: ApiClient, stack: Home, finished: Run
 ) -> None:
     old = run_to_end(client, order_steps(client, "long-ago", steps=10))
@@ -29,7 +29,7 @@ def test_runs_that_ended_long_ago_are_deleted(
         database.execute("UPDATE run SET finished_at = ? WHERE id = ?", (ended, old.id))
     assert mlbench("prune", "--older-than", "92d", "--json").json == {"deleted": []}
     refused = mlbench("prune", "--older-than", "90d").refusal
-    assert f"run {old.id} (long-ago) of 20" in refused, "what it would delete comes first"
+    assert f"run {old.id} (long-ago) of 20" in refused, "the runs to delete must be listed first"
     assert "--yes: required" in refused
     assert mlbench("edit", "long-ago", "--tag", "pinned").code == 0
     assert mlbench("prune", "--older-than", "90d", "--yes").output == "0 runs deleted\n"
@@ -47,17 +47,17 @@ def test_runs_that_ended_long_ago_are_deleted(
 
 
 def end_days_ago(stack: Home, days: dict[int, int]) -> None:
-    """Make runs end so many days ago, by their ids."""
+    """Change the end of runs to a number of days ago, by run ID."""
     with closing(sqlite3.connect(stack.database, timeout=30)) as database, database:
         for run_id, ago in days.items():
             ended = time.time() - ago * 86_400
             database.execute("UPDATE run SET finished_at = ? WHERE id = ?", (ended, run_id))
 
 
-def test_the_oldest_runs_are_deleted_until_the_others_fit(
+def test_the_oldest_runs_are_deleted_until_the_rest_fits(
     mlbench: Mlbench, client: ApiClient, stack: Home
 ) -> None:
-    """Of four runs with the same tag, the oldest is pinned."""
+    """Four runs have the same tag, and the oldest one is pinned."""
     runs = [
         run_to_end(client, order_command(client, f"sized-{i}", "sh -c 'yes | head -c 100000'"))
         for i in range(4)
@@ -92,7 +92,7 @@ def test_the_oldest_runs_are_deleted_until_the_others_fit(
         f"run {ids[1]} (sized-1) of {ended:%Y-%m-%d}, {byte_size(sizes()[ids[1]])}",
         "1 run would be deleted",
     ]
-    # Younger runs stay: only one ended 25 days ago.
+    # --older-than also applies: only one unpinned run ended at least 25 days ago.
     young = mlbench(*policy, "0", "--older-than", "25d", "--dry-run", "--json")
     assert young.json == {"would_delete": [ids[1]]}
     assert "--keep-bytes: the other runs take 3" in young.err
@@ -120,7 +120,7 @@ def test_the_runs_of_a_set_are_deleted_together(
     client.edit_run(second, add_tags=["pinned"]).result()
     assert mlbench(*policy, "--keep-bytes", "0").json == {"deleted": []}
     client.edit_run(second, remove_tags=["pinned"]).result()
-    # Between two runs of a set, none is active.
+    # A set is active between two of its runs, although none of its runs is.
     run_set, now = client.get_set("pair").result().value, datetime.now(UTC)
     runs = client.get_runs(query="set=pair").result().value
     assert deletable(runs, [replace(run_set, state="running")], now) == []
@@ -128,8 +128,8 @@ def test_the_runs_of_a_set_are_deleted_together(
     assert mlbench(*policy, "--keep-bytes", "1").json == {"deleted": [first, second]}
 
 
-def test_the_policies_of_the_page_are_ones(mlbench: Mlbench, finished: Run) -> None:
-    """Type the lines of cron as cron does: without the times, and with a shell's words."""
+def test_the_policies_of_the_documentation_are_valid(mlbench: Mlbench, finished: Run) -> None:
+    """Run the cron lines as cron does: without the schedule, split like a shell command."""
     page = (Path(__file__).parents[3] / "docs" / "one-machine.md").read_text()
     lines = re.findall(r"^[\d*]+ [\d*]+ \* \* \* \S+/mlbench (prune .*)$", page, re.MULTILINE)
     assert len(lines) == 2
@@ -140,11 +140,11 @@ def test_the_policies_of_the_page_are_ones(mlbench: Mlbench, finished: Run) -> N
     assert "size" in mlbench(*shlex.split(known(listing)[1])).output
 
 
-def test_the_words_of_a_run_are_kept_beside_its_archive(
+def test_title_tags_and_note_are_kept_with_the_archive(
     mlbench: Mlbench, client: ApiClient, stack: Home
 ) -> None:
     run = run_to_end(client, order_steps(client, "said-of", steps=10))
-    wait_for(lambda: reload(client, run).archive is not None, what="it is sealed")
+    wait_for(lambda: reload(client, run).archive is not None, what="the run is sealed")
     words = ("--title", "Løss", "--tag", "paper", "--note", "*N*")
     assert mlbench("edit", "said-of", *words).code == 0
     archive = stack.archive / known(reload(client, run).archive)
@@ -156,7 +156,7 @@ def test_the_words_of_a_run_are_kept_beside_its_archive(
     archive.unlink()
 
 
-def test_delete_asks_and_an_answer_of_no_deletes_nothing(mlbench: Mlbench, finished: Run) -> None:
+def test_delete_asks_for_confirmation(mlbench: Mlbench, finished: Run) -> None:
     with mlbench.on_terminal("delete", "finished") as terminal:
         terminal.type("n")
         assert terminal.wait() == 1
@@ -164,7 +164,7 @@ def test_delete_asks_and_an_answer_of_no_deletes_nothing(mlbench: Mlbench, finis
     assert mlbench("status", "finished").code == 0
 
 
-def test_a_policy_is_complete(mlbench: Mlbench) -> None:
+def test_an_incomplete_policy_is_refused(mlbench: Mlbench) -> None:
     assert "--older-than, --keep-bytes: at least one is required" in mlbench("prune").refusal
     both = mlbench("prune", "--keep-bytes", "1GB", "--keep-archives").refusal
     assert "--keep-bytes: the size includes archives. Leave out --keep-archives." in both

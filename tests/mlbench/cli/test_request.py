@@ -1,4 +1,4 @@
-"""From a call's words and options to an order."""
+"""Arguments and options of a call become a request."""
 
 import os
 import re
@@ -19,7 +19,7 @@ _BENCHMARKS = ("digits", "steps")
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder in which the command is called."""
+    """Working directory of the command."""
     folder = tmp_path / "a folder"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -30,10 +30,10 @@ def read(task: str, *arguments: str, image: str | None = None, local: bool = Fal
     return read_code(task, arguments, image, _BENCHMARKS, local=local)
 
 
-# --- what to run ---
+# --- code to run ---
 
 
-def test_a_limit_that_limits_nothing_is_refused() -> None:
+def test_a_bandwidth_that_means_no_limit_is_refused() -> None:
     code = Code(title="digits", benchmark="digits")
     assert code.request_fields(CommonSpec(max_bandwidth=999), None)["max_bandwidth"] == 999
     with pytest.raises(UsageError, match=r"--bandwidth: .* Use 999 instead"):
@@ -56,7 +56,7 @@ def test_a_python_script_runs_with_this_python(folder: Path) -> None:
     assert read("train it.py", *awkward) == code
 
 
-def test_a_program_gets_all_that_follows_it(folder: Path) -> None:
+def test_a_program_gets_all_following_arguments(folder: Path) -> None:
     words = ("--nproc-per-node", "2", "train.py")
     code = read("python", *words)
     assert shlex.split(code.command or "") == [
@@ -88,7 +88,7 @@ def test_a_program_gets_all_that_follows_it(folder: Path) -> None:
         (["digits", "--workers", "3"], ["digits", "--workers", "3"]),
     ],
 )
-def test_what_follows_a_program_is_none_of_mlbenchs_options(
+def test_arguments_after_a_program_are_not_options_of_mlbench(
     words: list[str], order: list[str]
 ) -> None:
     command = load_command("run")
@@ -104,19 +104,19 @@ def test_what_follows_a_program_is_none_of_mlbenchs_options(
         (["digits", "--rate=3"], "write the options of digits as --set rate=VALUE"),
     ],
 )
-def test_an_option_that_there_is_not_may_be_meant_for_the_code(words: list[str], cure: str) -> None:
+def test_an_unknown_option_may_be_meant_for_the_code(words: list[str], cure: str) -> None:
     command = load_command("run")
     with pytest.raises(Exception, match=f"No such option: --rate; .*{re.escape(cure)}"):
         command.make_context("run", words)
 
 
-def test_another_script_is_run_itself(folder: Path) -> None:
+def test_another_script_is_executed_directly(folder: Path) -> None:
     (folder / "bin").mkdir()
     script = folder / "bin" / "train"
     script.touch(mode=0o755)
     assert read("bin/train", "x").command == shlex.join([str(script), "x"])
     os.chdir("bin")
-    assert read("train").command == shlex.quote(str(script)), "no benchmark has its name"
+    assert read("train").command == shlex.quote(str(script)), "the name is not one of a benchmark"
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_an_impossible_task_is_refused(folder: Path, task: str, message: str) ->
         read(task)
 
 
-def test_an_image_runs_all_the_words(folder: Path) -> None:
+def test_an_image_gets_all_arguments(folder: Path) -> None:
     code = read("python", "train.py", "--rate", "0.1 {rank}", image="me/train:1")
     command = "python train.py --rate '0.1 {rank}'"
     assert code == Code(title="python", image="me/train:1", command=command, backend="gloo")
@@ -152,7 +152,7 @@ def test_a_benchmark_takes_no_arguments() -> None:
 # --- options ---
 
 
-def test_a_benchmark_has_settings_and_own_code_has_arguments() -> None:
+def test_benchmarks_have_settings_and_own_code_has_arguments() -> None:
     code = Code(title="digits", benchmark="digits")
     assert read_settings(code, ["epochs=3", "a=b=c", "d="]) == {"epochs": "3", "a": "b=c", "d": ""}
     own = Code(title="train", image="local", command="train")
@@ -173,6 +173,6 @@ def test_a_benchmark_has_settings_and_own_code_has_arguments() -> None:
         ("a" * 50, "a" * 24),
     ],
 )
-def test_a_name_is_one_that_kubernetes_takes(title: str, stem: str) -> None:
+def test_a_generated_name_is_valid_in_kubernetes(title: str, stem: str) -> None:
     assert re.fullmatch(rf"{stem}-\d{{8}}-\d{{6}}", make_name(title))
     assert len(make_name("a" * 50, room=6)) == MAX_RESOURCE_NAME_LENGTH - 6

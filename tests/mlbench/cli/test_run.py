@@ -1,4 +1,4 @@
-"""``mlbench run``, ``status``, ``stop`` and ``delete``: exit codes, JSON, and what they print."""
+"""``mlbench run``, ``status``, ``stop`` and ``delete``: exit codes, JSON and output."""
 
 import json
 import re
@@ -30,13 +30,13 @@ def test_a_run_is_watched_to_its_end(mlbench: Mlbench, client: ApiClient) -> Non
     lines = done.out.splitlines()
     assert lines[0] == f"run {run.id} (watched): completed without a target"
     assert re.search(r"^Throughput +[\d,]+ samples/s *$", done.out, re.MULTILINE)
-    assert "Epochs" not in done.out, "a detail, which the next command shows"
+    assert "Epochs" not in done.out, "details are shown by the next command"
     assert re.search(
         rf"^Missing samples +0 of {run.delivery.recorded:,} \(", done.out, re.MULTILINE
     )
     assert lines[-3] == f"Web page    {connection.url}/runs/{run.id}"
     assert lines[-2] == f"Details     mlbench status {run.id}"
-    assert connection.token not in done.out + done.err, "it may be a log that others read"
+    assert connection.token not in done.out + done.err, "the output may be a log that others read"
     query = f'last_over_time(mlbench_run_metric{{run_id="{run.id}",metric="train_loss"}}[1y])'
     assert lines[-1] == f"PromQL      {query}"
 
@@ -44,7 +44,7 @@ def test_a_run_is_watched_to_its_end(mlbench: Mlbench, client: ApiClient) -> Non
 def test_a_run_as_json_is_one_document(mlbench: Mlbench, client: ApiClient) -> None:
     fields = json.loads(mlbench("run", "steps", "--workers", "1", *_FAST, "--json").output)
     answer = client.get_run(fields["id"]).result().json()
-    # It may be evaluated and sealed meanwhile.
+    # The run may be evaluated and sealed in the meantime.
     later = ("archive", "archive_sha256", "disturbed", "outcome", "contention_share")
     own = {name: fields[name] for name in ("web_url", "result", *later)}
     assert fields == answer | own
@@ -58,7 +58,7 @@ def test_a_run_as_json_is_one_document(mlbench: Mlbench, client: ApiClient) -> N
     assert fields["result"]["target"] is None
 
 
-def test_further_options_of_an_order(mlbench: Mlbench) -> None:
+def test_further_options_of_a_request(mlbench: Mlbench) -> None:
     more = ("--seed=7", "--light", "--backend=gloo", "--restarts=2", "--cpus=1", "--deadline=2m")
     run = mlbench("run", "digits", *more, "--detach", "--json").json
     assert run["args"] == {"backend": "gloo", "goal": "90", "seed": "7"}
@@ -67,7 +67,7 @@ def test_further_options_of_an_order(mlbench: Mlbench) -> None:
     assert mlbench("stop", str(run["id"])).code == 0
 
 
-def test_a_failed_run_says_which_rank_and_why(mlbench: Mlbench) -> None:
+def test_a_failed_run_shows_the_rank_and_the_reason(mlbench: Mlbench) -> None:
     program, *words = shlex.split(FAILS)
     done = mlbench("run", "--image", "local", "--name", "wrong", program, "--", *words)
     assert done.code == 1
@@ -106,7 +106,7 @@ def test_a_detached_run_is_stopped_by_name_and_deleted_by_id(
     gone = f"mlbench: run {run_id} was deleted by {own_user()}\n"
     assert mlbench("delete", "--yes", run_id).refusal == gone
 
-    # One that is active is stopped first.
+    # An active run is stopped before it is deleted.
     name = "Not for long"
     other = mlbench("run", "steps", "--name", name, *_ENDLESS, "--detach", "--json").json
     assert mlbench("delete", "-y", name).output == f"run {other['id']} ({name}) deleted\n"
@@ -121,7 +121,7 @@ def test_a_detached_run_is_stopped_by_name_and_deleted_by_id(
         (("steps", "--bandwidth", "0.01"), "--bandwidth: "),
     ],
 )
-def test_a_wrong_order_is_refused(
+def test_an_invalid_request_is_refused(
     mlbench: Mlbench, arguments: tuple[str, ...], message: str
 ) -> None:
     refused = mlbench("run", *arguments).refusal
@@ -132,7 +132,7 @@ def test_a_wrong_order_is_refused(
 # --- own code ---
 
 
-def test_own_code_is_given_its_arguments_as_they_are(
+def test_own_code_gets_its_arguments_unchanged(
     here: Mlbench, client: ApiClient, tmp_path: Path
 ) -> None:
     tell = "import json, os, sys; print(json.dumps([*sys.argv[1:], os.getcwd()]))\n"

@@ -1,4 +1,4 @@
-"""Results and lists as a person reads them: each figure, and what was not reached."""
+"""Results and lists on a terminal: every figure, and targets that were not reached."""
 
 import io
 from dataclasses import replace
@@ -44,7 +44,7 @@ _RUN = make_run(benchmark="digits", target=_TARGET, delivery=_DELIVERY)
 
 @pytest.fixture
 def paper(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """What is printed, 80 columns wide."""
+    """Output of the console, 80 columns wide."""
     paper = io.StringIO()
     terminal = Console(file=paper, width=80, markup=False, force_terminal=True, color_system=None)
     for module in (run_tables, common):
@@ -95,14 +95,14 @@ _AT = "2026-03-01T09:21:29.347960Z"
         ),
     ],
 )
-def test_a_run_says_what_its_result_lacks(
+def test_missing_parts_of_a_result_are_named(
     paper: io.StringIO, fields: dict[str, Any], line: str
 ) -> None:
     run_tables.show_result(replace(_RUN, **fields), _RESULT, _CONNECTION, _METRICS)
     assert line in shown(paper)
 
 
-def test_a_result_says_what_disturbed_it_or_how_long_it_waited(paper: io.StringIO) -> None:
+def test_a_result_shows_its_cpu_contention(paper: io.StringIO) -> None:
     marked = "rank 0 had CPU contention for 41 % of the time; others used 0.9 of 1 core"
     run_tables.show_result(_RUN, replace(_RESULT, disturbed=(marked,)), _CONNECTION, _METRICS)
     assert f"CPU contention: {marked}" in " ".join(shown(paper))
@@ -117,7 +117,7 @@ def test_a_result_says_what_disturbed_it_or_how_long_it_waited(paper: io.StringI
     assert f"CPU contention {quiet}" in shown(paper)
 
 
-def test_the_settings_are_one_line_that_ends_with_the_terminal(paper: io.StringIO) -> None:
+def test_the_settings_are_one_line_cut_at_the_terminal_width(paper: io.StringIO) -> None:
     settings: dict[str, str | float | bool | None] = {
         "rate": 0.1,
         "compile": False,
@@ -143,17 +143,17 @@ def test_the_links_lead_to_the_run_and_are_not_wrapped(paper: io.StringIO) -> No
     run_tables.show_result(_RUN, _RESULT, connection, _METRICS)
     api, graph, board, promql = shown(paper)[-4:]
     assert api == "API http://127.0.0.1:8000/api/runs/7/"
-    # Until its last figures are there.
+    # The interval ends when the last samples have been scraped.
     place = "http://127.0.0.1:3000/d/mlbench-run?var-run_id=7"
     assert board == f"Grafana {place}&from=1533288090000&to=1533288180000"
     assert graph.startswith("Prometheus http://127.0.0.1:9090/graph?")
     assert "=mlbench_run_metric%7Brun_id%3D%227%22%2Cmetric%3D%22train_loss%22%7D&" in graph
-    # From 09:21:30 to the first whole minute after the end at 09:22:30.
+    # From 09:21:30 to 09:23, the first full minute after the end at 09:22:30.
     assert graph.endswith("&g0.range_input=90s&g0.end_input=2018-08-03%2009%3A23")
     assert promql == 'PromQL last_over_time(mlbench_run_metric{run_id="7",metric="train_loss"}[1y])'
 
 
-def test_the_link_of_own_code_leads_to_what_it_is_judged_by(paper: io.StringIO) -> None:
+def test_the_link_of_own_code_shows_the_target_metric(paper: io.StringIO) -> None:
     target = Target('val "loss"', 0.5, lower_is_better=True)
     own = replace(_RUN, benchmark="", target=target)
     run_tables.show_result(own, _RESULT, _CONNECTION, [*_METRICS, target.metric])
@@ -164,7 +164,7 @@ def test_the_link_of_own_code_leads_to_what_it_is_judged_by(paper: io.StringIO) 
     assert "metric%3D%22val%20%5C%22loss%5C%22%22%7D&" in graph
 
 
-def test_there_is_a_query_of_what_the_run_has_recorded_and_else_none(paper: io.StringIO) -> None:
+def test_the_query_is_of_a_recorded_metric_or_left_out(paper: io.StringIO) -> None:
     own = replace(_RUN, benchmark="", target=Target("never_recorded", 1.0))
     run_tables.show_result(own, _RESULT, _CONNECTION, ["epoch", "train/loss"])
     assert (
@@ -182,7 +182,7 @@ def test_there_is_a_query_of_what_the_run_has_recorded_and_else_none(paper: io.S
         assert shown(paper)[-1] == "API http://127.0.0.1:8000/api/runs/7/"
 
 
-def test_a_target_that_was_not_reached_is_told(paper: io.StringIO) -> None:
+def test_a_missed_target_is_shown(paper: io.StringIO) -> None:
     late = AccuracyAfterTime(60.0, None, None, "wall")
     missed = replace(_RESULT, time_to_target=None, accuracy_after_time=late)
     run_tables.show_result(_RUN, missed, _CONNECTION, _METRICS)
@@ -203,7 +203,7 @@ def test_missing_figures_are_left_out(paper: io.StringIO) -> None:
     ]
 
 
-def test_a_token_that_is_not_the_users_alone_is_not_shown(paper: io.StringIO) -> None:
+def test_the_token_of_a_remote_master_is_not_shown(paper: io.StringIO) -> None:
     far = StackConnection("https://example.com/bench", "secret", None, "http://g:2", elsewhere=True)
     run_tables.show_result(_RUN, _RESULT, far, _METRICS)
     assert shown(paper)[-4:] == [
@@ -214,7 +214,7 @@ def test_a_token_that_is_not_the_users_alone_is_not_shown(paper: io.StringIO) ->
     ]
 
 
-def test_the_list_says_what_a_run_waits_for_and_how_to_start_the_first(paper: io.StringIO) -> None:
+def test_the_list_shows_the_reason_for_waiting_and_how_to_start_a_run(paper: io.StringIO) -> None:
     run_tables.show_runs([], [Pod("w-0", "{}", "Running", "", run_id=7, cpus=(0, 1, 2, 5))], of=0)
     assert shown(paper)[0] == "no runs yet; `mlbench run digits` starts one"
     assert shown(paper)[-1] == "w-0 Running 7 - 0-2,5 -"
@@ -226,7 +226,7 @@ def test_the_list_says_what_a_run_waits_for_and_how_to_start_the_first(paper: io
     assert "the newest 1 of 2,000 runs; --limit shows more" in shown(paper)
 
 
-def test_a_run_says_who_started_it(paper: io.StringIO) -> None:
+def test_a_run_shows_its_launcher(paper: io.StringIO) -> None:
     run = replace(_RUN, launcher="slurm")
     run_tables.show_runs([run, replace(_RUN, id=8)], [], of=2)
     run_tables.show_result(run, None, _CONNECTION, _METRICS)

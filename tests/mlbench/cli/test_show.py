@@ -45,7 +45,7 @@ def test_runs_are_listed_by_a_query(mlbench: Mlbench, finished: Run) -> None:
     assert "unknown field wrkers. Did you mean workers?" in refused
 
 
-def test_groups_say_that_they_mix_versions_of_the_code(
+def test_a_note_names_groups_with_several_versions_of_the_code(
     mlbench: Mlbench, client: ApiClient, tmp_path: Path
 ) -> None:
     query, notes = "name=mixed", []
@@ -78,9 +78,7 @@ def test_a_user_lists_their_own_runs(
     assert [row["name"] for row in mlbench("runs", "--mine", *query).json] == ["finished"]
 
 
-def test_a_log_is_printed_as_it_was_written(
-    mlbench: Mlbench, client: ApiClient, finished: Run
-) -> None:
+def test_a_log_is_printed_verbatim(mlbench: Mlbench, client: ApiClient, finished: Run) -> None:
     done = mlbench("logs", "finished", "--rank", "1")
     assert (done.code, len(done.out.splitlines())) == (0, 2)
     assert done.out == client.get_logs(finished.id, rank=1).result().value.text
@@ -103,7 +101,7 @@ def test_a_log_is_followed_until_the_run_ends(mlbench: Mlbench, client: ApiClien
     assert terminal.raw.replace("\r\n", "\n") == whole
 
 
-def test_a_terminal_shows_control_characters_unless_it_shall_act_on_them(
+def test_control_characters_are_escaped_on_a_terminal_unless_raw(
     mlbench: Mlbench, client: ApiClient
 ) -> None:
     command = r"printf '\033]0;title\007\033[2J\tcol\342\200\256\n'"
@@ -118,7 +116,7 @@ def test_a_terminal_shows_control_characters_unless_it_shall_act_on_them(
         assert terminal.raw == expected
 
 
-def test_metrics_are_an_overview_or_every_value_of_one(
+def test_metrics_shows_an_overview_or_all_values_of_a_metric(
     mlbench: Mlbench, client: ApiClient, finished: Run
 ) -> None:
     name = "a_name_of_a_layer." * 6 + "[/bold] :100: [weight]"
@@ -128,7 +126,7 @@ def test_metrics_are_an_overview_or_every_value_of_one(
     assert heading.split() == ["metric", "values", "first", "last"]
     assert len(lines) == len(client.get_run_metrics(finished.id).result().value)
     assert re.search(r"^train_loss @ 0 +200 +0\.990099 +0\.333333$", overview, re.MULTILINE)
-    # Names and texts are printed as they are.
+    # Names and texts are printed verbatim.
     assert re.search(rf"^{re.escape(name)} +1 ", overview, re.MULTILINE)
     values = mlbench("metrics", "finished", "--metric", name).output
     first, value = values.splitlines()
@@ -150,7 +148,7 @@ def test_metrics_are_an_overview_or_every_value_of_one(
     assert only == {name: points for name, points in metrics.items() if name.startswith("epoch")}
 
 
-def test_the_manifest_says_what_ran_and_on_what(
+def test_the_manifest_describes_the_run_and_its_machines(
     mlbench: Mlbench, client: ApiClient, finished: Run
 ) -> None:
     printed = mlbench("manifest", "finished").output
@@ -161,7 +159,7 @@ def test_the_manifest_says_what_ran_and_on_what(
     assert mlbench("manifest", "finished", "--json").json == said
 
 
-# --- status, and how RUN is found ---
+# --- status, and lookup of RUN ---
 
 
 def test_the_status_lists_runs_and_workers(mlbench: Mlbench, finished: Run) -> None:
@@ -184,24 +182,24 @@ def test_a_crash_is_not_called_a_hang(mlbench: Mlbench, client: ApiClient) -> No
     assert "Hang diagnosis" not in output
 
 
-def test_of_runs_with_one_name_the_newest_is_meant(
+def test_a_shared_name_means_the_newest_run(
     mlbench: Mlbench, client: ApiClient, finished: Run
 ) -> None:
     newest = run_to_end(client, order_steps(client, "finished", steps=1))
     assert mlbench("status", "finished", "--json").json["id"] == newest.id
 
 
-def test_an_unknown_name_is_told(mlbench: Mlbench) -> None:
+def test_an_unknown_name_is_refused(mlbench: Mlbench) -> None:
     message = "mlbench: run or set 'nobody' not found. `mlbench status` lists runs.\n"
     assert mlbench("stop", "nobody").refusal == message
 
 
-# --- open: the browser is signed in, and no command line shows the token ---
+# --- open: the browser is signed in, and no command line contains the token ---
 
 
 @pytest.fixture
 def browser(tmp_path: Path) -> Path:
-    """A program that stands in for a browser, and notes what it is called with."""
+    """A program that replaces the browser and records its arguments."""
     program = tmp_path / "browser"
     program.write_text(f'#!/bin/sh\necho "$@" > {tmp_path / "called"}\n')
     program.chmod(0o755)
@@ -209,7 +207,7 @@ def browser(tmp_path: Path) -> Path:
 
 
 def open_with(mlbench: Mlbench, browser: Path) -> tuple[str, str]:
-    """Return what ``open`` prints, and where the page leads that the browser gets."""
+    """Return the output of ``open``, and the address to which the browser's page redirects."""
     more = {**mlbench.more, "BROWSER": f"{browser} %s"}
     printed = replace(mlbench, more=more).process("open").output
     called = browser.with_name("called").read_text()
@@ -220,7 +218,7 @@ def open_with(mlbench: Mlbench, browser: Path) -> tuple[str, str]:
     return printed, url
 
 
-def test_the_browser_is_led_to_the_pages_and_signed_in(
+def test_the_browser_opens_the_pages_signed_in(
     mlbench: Mlbench, alone: Mlbench, browser: Path
 ) -> None:
     connection = mlbench.home.read_connection()
@@ -229,13 +227,13 @@ def test_the_browser_is_led_to_the_pages_and_signed_in(
     answer = httpx.get(signed_in)
     assert (answer.status_code, answer.headers["Location"]) == (303, "/")
     assert "mlbench-session-" in answer.headers["Set-Cookie"]
-    # Of a master elsewhere the token is not shown.
+    # The token of a remote master is not shown.
     there = {"MLBENCH_URL": connection.url, "MLBENCH_TOKEN": connection.token}
     elsewhere = replace(alone, more=there)
     assert open_with(elsewhere, browser) == (f"{connection.url}/\n", signed_in)
 
 
-def test_an_address_where_nothing_answers_is_not_opened(
+def test_an_unreachable_master_is_not_opened(
     alone: Mlbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transport, "_PAUSES_SECONDS", ())
@@ -245,7 +243,7 @@ def test_an_address_where_nothing_answers_is_not_opened(
     assert f"the master at {dead.url} does not respond" in alone("open").refusal
 
 
-def test_without_a_browser_the_address_is_there(mlbench: Mlbench, tmp_path: Path) -> None:
+def test_without_a_browser_the_address_is_printed(mlbench: Mlbench, tmp_path: Path) -> None:
     none = {"BROWSER": str(tmp_path / "none"), "PATH": str(tmp_path), "DISPLAY": ""}
     done = replace(mlbench, more=none).process("open")
     assert done.code == 0

@@ -1,4 +1,4 @@
-"""The options that commands have of the spec of a run."""
+"""Options of commands that become part of a run's request."""
 
 import pytest
 import typer
@@ -31,7 +31,7 @@ def test_a_bandwidth_has_a_unit_or_is_in_mbit() -> None:
         read_quantity("0", option)
 
 
-def test_a_whole_number_is_whole() -> None:
+def test_a_whole_number_has_no_fraction() -> None:
     assert read_quantity("3", OPTIONS["num_workers"]) == 3
     with pytest.raises(typer.BadParameter, match=r"a whole number \(got 1\.5\)"):
         read_quantity("1.5", OPTIONS["num_workers"])

@@ -1,4 +1,4 @@
-"""``mlbench up``, ``down`` and ``demo``: a stack is started once and leaves nothing behind."""
+"""``mlbench up``, ``down`` and ``demo`` start a stack once and leave nothing behind."""
 
 import fcntl
 import re
@@ -22,7 +22,7 @@ from tests.support.known import known
 from tests.support.processes import descendants, left
 
 
-def test_a_stack_that_runs_is_shown_and_left_alone(mlbench: Mlbench) -> None:
+def test_a_running_stack_is_shown_and_not_restarted(mlbench: Mlbench) -> None:
     before, connection = launch.running_supervisor(mlbench.home), mlbench.home.read_connection()
     again = mlbench("up").output
     assert again.startswith("The stack is already running.\n")
@@ -42,7 +42,7 @@ def test_a_stack_that_runs_is_shown_and_left_alone(mlbench: Mlbench) -> None:
     assert "a stack is already running with --workers 2 (got 4). Run `mlbench d" in other
 
 
-def test_a_grafana_that_is_being_installed_is_told(
+def test_the_installation_of_grafana_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(names.ENV_HOME, str(tmp_path))
@@ -53,7 +53,7 @@ def test_a_grafana_that_is_being_installed_is_told(
     assert grafana_line(connection).startswith("  Grafana: none found; `mlbench grafana in")
 
 
-def test_it_is_told_how_the_stacks_grafana_is() -> None:
+def test_the_state_of_the_stacks_grafana_is_shown() -> None:
     with serve_grafana() as server:
         connection = StackConnection("http://127.0.0.1:1", "t", None, grafana_url=server.url)
         shown = f"  Grafana     {server.url}"
@@ -68,7 +68,7 @@ def test_it_is_told_how_the_stacks_grafana_is() -> None:
 
 
 @pytest.mark.slow
-def test_a_detached_stack_stays_until_it_is_taken_down(alone: Mlbench) -> None:
+def test_a_detached_stack_runs_until_it_is_stopped(alone: Mlbench) -> None:
     port = free_port()
     up = alone.process("up", "--detach", "--workers", "1", "--port", str(port), "--json").json
     assert (up["state"], up["url"]) == ("running", f"http://127.0.0.1:{port}")
@@ -115,7 +115,7 @@ def test_a_demo_runs_and_stops_the_stack_that_it_started(alone: Mlbench) -> None
 
 
 @pytest.mark.slow
-def test_a_demo_over_a_stack_that_runs_leaves_it_running(mlbench: Mlbench) -> None:
+def test_a_demo_does_not_stop_a_running_stack(mlbench: Mlbench) -> None:
     before = launch.running_supervisor(mlbench.home)
     done = mlbench("demo", "no-such-benchmark")
     assert done.code == 2
@@ -124,8 +124,8 @@ def test_a_demo_over_a_stack_that_runs_leaves_it_running(mlbench: Mlbench) -> No
     assert launch.running_supervisor(mlbench.home) == before
 
 
-def without_a_stack_of_its_own(mlbench: Mlbench) -> Mlbench:
-    """Return a command line that takes the stack which runs for one that it has started."""
+def as_if_started_by_it(mlbench: Mlbench) -> Mlbench:
+    """Return a command line that treats the running stack as one that it started."""
     code = (
         "from mlbench.cli import app, stack\n"
         "stack.launch.running_supervisor = lambda home: None\n"
@@ -138,7 +138,7 @@ def without_a_stack_of_its_own(mlbench: Mlbench) -> Mlbench:
 
 @pytest.mark.slow
 def test_a_demo_on_a_terminal_stays_up_until_ctrl_c(mlbench: Mlbench) -> None:
-    with without_a_stack_of_its_own(mlbench).on_terminal("demo", "steps") as terminal:
+    with as_if_started_by_it(mlbench).on_terminal("demo", "steps") as terminal:
         terminal.read_until(
             "The stack is still running; Ctrl-C stops it.*\r\n.*Web pages.*\r\n.*API.*\r\n"
             ".*Prometheus.*\r\n.*Grafana.*\r\n"
@@ -151,14 +151,14 @@ def test_a_demo_on_a_terminal_stays_up_until_ctrl_c(mlbench: Mlbench) -> None:
 
 @pytest.mark.slow
 def test_ctrl_c_while_a_demo_runs_stops_the_stack(mlbench: Mlbench, client: ApiClient) -> None:
-    with without_a_stack_of_its_own(mlbench).on_terminal("demo", "steps") as terminal:
+    with as_if_started_by_it(mlbench).on_terminal("demo", "steps") as terminal:
         terminal.read_until("on 2 workers: training")
         terminal.press_ctrl_c()
         assert terminal.wait() == 128 + signal.SIGINT
     assert terminal.text.endswith("Stopping the stack…\r\nstopped\r\n")
     assert "goes on" not in terminal.text
     assert [run for run in client.get_runs().result().value if run.active], (
-        "it goes on all the same"
+        "the run must still be active"
     )
 
 

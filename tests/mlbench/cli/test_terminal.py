@@ -1,4 +1,4 @@
-"""What others wrote reaches a terminal as text only, whichever command prints it."""
+"""No command prints control characters from other people's data on a terminal."""
 
 import ast
 import re
@@ -63,7 +63,7 @@ def _reply(asked: Asked) -> Reply:
     ],
     ids=" ".join,
 )
-def test_no_command_passes_control_characters_on(tmp_path: Path, arguments: list[str]) -> None:
+def test_no_command_prints_control_characters(tmp_path: Path, arguments: list[str]) -> None:
     with answering(_reply) as master:
         variables = {names.ENV_URL: master.url, names.ENV_TOKEN: "token"}
         mlbench = Mlbench(Home(tmp_path), tmp_path, folder=tmp_path, more=variables)
@@ -76,7 +76,7 @@ def test_no_command_passes_control_characters_on(tmp_path: Path, arguments: list
     assert "\\x9b2J" in done.out + done.err
 
 
-def test_the_console_spells_out_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_console_escapes_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     table = Table(_EVIL, title=_EVIL)
     table.add_row(Text(_EVIL, style="red"))
     for console in (out, err):
@@ -88,8 +88,8 @@ def test_the_console_spells_out_control_characters(capsys: pytest.CaptureFixture
     assert not _HARMFUL.search(printed)
 
 
-def test_commands_print_by_the_console_alone() -> None:
-    """Standard output as it is: the log that a pipe asks for, and files."""
+def test_commands_print_only_through_the_console() -> None:
+    """The exceptions write unescaped output: logs that are piped, and files."""
     others = {"print", "echo", "secho", "Console"}
     found = set()
     for path in Path(mlbench.cli.__file__).parent.glob("*.py"):

@@ -1,4 +1,4 @@
-"""``mlbench token``: a joining token opens one route, is listed, and is revoked alone."""
+"""``mlbench token``: a joining token opens one route and is listed and revoked separately."""
 
 import time
 
@@ -23,7 +23,7 @@ def test_a_joining_token(mlbench: Mlbench, stack: Home) -> None:
         assert http.post("/api/join/", json={}).status_code == 400
 
 
-def test_a_token_is_revoked_alone(mlbench: Mlbench, stack: Home) -> None:
+def test_revoking_a_token_keeps_the_others(mlbench: Mlbench, stack: Home) -> None:
     connection = stack.read_connection()
     tokens = [mlbench("token", "join", "--name", name).out.strip() for name in ("ada", "bob")]
     ids = [known(read(token, connection.token, 0)).holder for token in tokens]
@@ -42,5 +42,5 @@ def test_a_token_is_revoked_alone(mlbench: Mlbench, stack: Home) -> None:
 
 
 @pytest.mark.parametrize("wrong", [["user"], ["join", "--days=0"], ["join", "--days=3651"]])
-def test_what_is_no_such_token(mlbench: Mlbench, wrong: list[str]) -> None:
+def test_invalid_arguments_are_refused(mlbench: Mlbench, wrong: list[str]) -> None:
     assert mlbench("token", *wrong).code == 2

@@ -1,4 +1,4 @@
-"""``mlbench verify``: a run of a real stack, and its archive as a file."""
+"""``mlbench verify`` with a run of a real stack and with its archive."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ _ADDED = r"not part of the result: [0-9,]+ samples added after the end \("
 def test_a_run_and_its_archive(
     mlbench: Mlbench, client: ApiClient, finished: Run, tmp_path: Path
 ) -> None:
-    wait_for(lambda: reload(client, finished).archive, what="it is sealed")
+    wait_for(lambda: reload(client, finished).archive, what="the run is sealed")
     client.post_metric(finished.id, "late", 1.0).result()
     printed = mlbench("verify", finished.name).output
     assert re.match(_ADDED, printed)
@@ -31,7 +31,7 @@ def test_a_run_and_its_archive(
     assert done.err == f"{damaged} is damaged: {problem}\n"
 
 
-def test_what_is_neither_a_run_nor_a_file(mlbench: Mlbench, alone: Mlbench) -> None:
+def test_an_unknown_run_or_file_is_refused(mlbench: Mlbench, alone: Mlbench) -> None:
     refused = mlbench("verify", "no.mlbench").refusal
     assert refused == "mlbench: no.mlbench: no such run or file\n"
     assert "no.mlbench: file not found. To verify a run: " in alone("verify", "no.mlbench").err

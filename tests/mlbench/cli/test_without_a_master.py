@@ -1,4 +1,4 @@
-"""Files are verified, compared and published where neither master nor PyTorch is installed."""
+"""Files are verified, compared and published without master and PyTorch installed."""
 
 import os
 import sys
