@@ -1,4 +1,4 @@
-"""What these tests share: a run that has ended, one that goes on, and an empty Grafana."""
+"""Shared fixtures: a finished run, an active run, and an empty Grafana."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,13 +15,13 @@ from tests.support.stacks import losses, order_steps, reload, run_to_end
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A metrics file that is yet to be written."""
+    """Path of a metrics file that does not exist yet."""
     return tmp_path / "metrics.jsonl"
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
-    """A home folder that is yet to be made."""
+    """A home folder that does not exist yet."""
     return Home(tmp_path / "home")
 
 
@@ -40,7 +40,7 @@ def client(stack: Home) -> Iterator[ApiClient]:
 
 @pytest.fixture(scope="session")
 def finished(client: ApiClient) -> Iterator[Run]:
-    """A run of 200 steps on two workers that has FINISHED."""
+    """A finished run of 200 steps on two workers."""
     ended = run_to_end(client, order_steps(client, "finished", steps=200, rate=1000))
     assert ended.state == "FINISHED", ended.reason
     yield ended
@@ -49,7 +49,7 @@ def finished(client: ApiClient) -> Iterator[Run]:
 
 @pytest.fixture(autouse=True)
 def _no_run_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Stop and delete what a test has ordered on the shared stack."""
+    """Stop and delete the runs that a test left on the shared stack."""
     if "stack" not in request.fixturenames:
         yield
         return
@@ -65,8 +65,8 @@ def _no_run_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture
-def going(client: ApiClient) -> Run:
-    """A run that records, and would go on for a minute."""
-    ordered = order_steps(client, "going", steps=6000, rate=100)
+def active_run(client: ApiClient) -> Run:
+    """An active run that records for a minute unless it is stopped."""
+    ordered = order_steps(client, "active", steps=6000, rate=100)
     wait_for(lambda: losses(client, ordered), what="the run records")
     return reload(client, ordered)

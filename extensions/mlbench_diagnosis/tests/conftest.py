@@ -1,7 +1,7 @@
 """Fixtures of the core's tests that these tests use as well."""
 
 from tests.mlbench.cli.conftest import here, mlbench
-from tests.mlbench.conftest import finished, going
+from tests.mlbench.conftest import finished
 from tests.worker.agent.conftest import _no_other_children, attempt, begin
 
-__all__ = ["_no_other_children", "attempt", "begin", "finished", "going", "here", "mlbench"]
+__all__ = ["_no_other_children", "attempt", "begin", "finished", "here", "mlbench"]

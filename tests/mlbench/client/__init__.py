@@ -1,1 +1,1 @@
-"""Tests of the client of the REST API."""
+"""Tests of the REST API client."""

@@ -1,4 +1,4 @@
-"""The calls of the client: each against the real master, and as the original client's."""
+"""Calls of the client against a running master, and its compatibility with the original client."""
 
 import inspect
 import io
@@ -27,7 +27,7 @@ _DATE = "2018-08-03T09:21:29.347000Z"
 # --- The signatures of the original client ---
 
 
-def test_arguments_are_those_of_mlbenchs_client() -> None:
+def test_arguments_are_those_of_the_original_client() -> None:
     assert str(inspect.signature(ApiClient)).startswith(
         "(max_workers: int = 5, in_cluster: bool = True, "
         "label_selector: str = 'component=master,app=mlbench', k8s_namespace: str = 'default', "
@@ -54,7 +54,7 @@ def test_arguments_are_those_of_mlbenchs_client() -> None:
         (ApiClient.post_metric, "run_id name value cumulative metadata date"),
     ],
 )
-def test_methods_take_what_mlbenchs_take(method: object, arguments: str) -> None:
+def test_methods_have_the_parameters_of_the_original_client(method: object, arguments: str) -> None:
     assert callable(method)
     parameters = inspect.signature(method).parameters.values()
     positional = [part.name for part in parameters if part.kind is part.POSITIONAL_OR_KEYWORD]
@@ -70,16 +70,16 @@ def test_a_run_is_described_in_full(client: ApiClient, finished: Run) -> None:
     assert (finished.state, finished.active, finished.reason) == ("FINISHED", False, "")
     assert [(rank.rank, rank.exit_code) for rank in finished.ranks] == [(0, 0), (1, 0)]
     assert finished.created_at <= known(finished.started_at) <= known(finished.finished_at)
-    # Of each rank: 200 losses and steps; 2 epochs and the end with their totals and steps, but no
-    # samples before the first.
+    # Each rank records 200 losses and steps, and the totals and steps of two epochs and of the end.
+    # Before the first epoch there are no samples.
     assert known(finished.delivery).recorded == 2 * (200 * 2 + 2 * 4 - 1 + 3)
     assert finished.fields["job_id"]
     assert client.get_runs(from_id=finished.id).result().value[0].id == finished.id
-    # An answer reads as code for MLBench expects.
+    # A response can be used like one of the original client.
     answer = client.get_run(str(finished.id)).result()
     assert (answer.status_code, answer.content[:1]) == (200, b"{")
     assert answer.json() == answer.value.fields
-    # What comes when it is sealed, or posted by other tests.
+    # These fields change when the run is sealed or other tests post samples.
     later = ("outcome", "archive", "archive_sha256", "disturbed", "contention_share", "added")
     assert answer.json() == {**finished.fields, **{name: answer.json()[name] for name in later}}
 
@@ -98,7 +98,7 @@ def test_pods_and_the_installation_are_described(client: ApiClient, finished: Ru
     pods = client.get_worker_pods().result().value
     assert [pod.name for pod in pods] == [rank.pod for rank in finished.ranks]
     assert {(pod.phase, pod.ip, pod.run_id) for pod in pods} == {("Running", "127.0.0.1", None)}
-    # An agent is idle again once it was told that its exit is known.
+    # An agent becomes idle when the master has acknowledged its exit code.
     assert {pod.state for pod in pods} <= {"exited", "idle"}
     assert all(pod.seen_at and pod.seen_at > finished.created_at for pod in pods)
     info = client.get_info().result().value
@@ -112,7 +112,7 @@ def test_pods_and_the_installation_are_described(client: ApiClient, finished: Ru
     assert (storage.database.kind, storage.missing_samples) == ("sqlite", 0)
 
 
-def test_an_order_has_the_fields_of_the_api_and_only_those_that_were_given() -> None:
+def test_a_request_has_only_the_given_fields() -> None:
     answer = Reply(201, make_run().to_fields())
     with serving(answer) as master, ApiClient(url=master.url) as client:
         client.create_run("a", 4)
@@ -152,7 +152,7 @@ def test_an_order_has_the_fields_of_the_api_and_only_those_that_were_given() -> 
 # --- Metrics ---
 
 
-def test_a_part_of_the_values_can_be_asked_for(client: ApiClient, finished: Run) -> None:
+def test_values_can_be_selected(client: ApiClient, finished: Run) -> None:
     losses = client.get_run_metrics(finished.id, metric_filter="train_loss").result().value
     assert set(losses) == {"train_loss @ 0", "train_loss @ 1"}
     numbers = [point.number for point in losses["train_loss @ 1"]]
@@ -174,7 +174,7 @@ def test_a_part_of_the_values_can_be_asked_for(client: ApiClient, finished: Run)
         assert later.result().value["train_loss @ 0"] == losses["train_loss @ 0"][100:]
 
 
-def test_posted_values_come_back(client: ApiClient, finished: Run) -> None:
+def test_posted_values_are_returned(client: ApiClient, finished: Run) -> None:
     for minute, value in enumerate((math.nan, math.inf, -math.inf)):
         date = f"2018-08-03T09:{minute:02}:00.000000Z"
         client.post_metric(finished.id, "unusual", value, date=date).result()
@@ -188,7 +188,7 @@ def test_posted_values_come_back(client: ApiClient, finished: Run) -> None:
     ]
 
 
-def test_many_samples_go_in_one_request(client: ApiClient, finished: Run) -> None:
+def test_many_samples_are_sent_in_one_request(client: ApiClient, finished: Run) -> None:
     pod = finished.ranks[0].pod
     began = datetime(2018, 8, 3, tzinfo=UTC)
     samples = [
@@ -226,7 +226,7 @@ def test_a_value_is_sent_as_json(value: float | str, sent: str) -> None:
     assert json.dumps(Sample("m", value).to_fields()["value"], allow_nan=False) == sent
 
 
-def test_a_sample_is_sent_with_its_time_in_utc_and_without_what_was_not_given() -> None:
+def test_a_sample_is_sent_with_its_time_in_utc_and_without_missing_fields() -> None:
     moment = datetime.fromisoformat(_DATE)
     here = moment.astimezone(timezone(timedelta(hours=5)))
     for date in (_DATE, moment, moment.replace(tzinfo=None), here):
@@ -240,7 +240,7 @@ def test_a_sample_is_sent_with_its_time_in_utc_and_without_what_was_not_given() 
 # --- Logs ---
 
 
-def test_a_log_is_read_downwards_upwards_and_as_a_file(client: ApiClient, finished: Run) -> None:
+def test_a_log_is_read_forwards_backwards_and_as_a_file(client: ApiClient, finished: Run) -> None:
     whole = client.get_logs(finished.id, rank=1).result().value
     assert whole.text.startswith("step 100 of 200: ")
     assert (whole.rank, whole.stream, whole.complete) == (1, "stdout", True)
@@ -265,8 +265,8 @@ def test_a_log_is_read_downwards_upwards_and_as_a_file(client: ApiClient, finish
 # --- Results ---
 
 
-def test_a_result_and_a_comparison_come_back(client: ApiClient, finished: Run) -> None:
-    # The loss is 1 / (1 + step / 100), and 0.5 at step 100.
+def test_a_result_and_a_comparison_are_decoded(client: ApiClient, finished: Run) -> None:
+    # The loss is 1 / (1 + step / 100), that is 0.5 at step 100.
     target = "train_loss<=0.5"
     answer = client.get_result(finished.id, target=target, after_seconds=3600, price=0.5).result()
     result = answer.value

@@ -1,4 +1,4 @@
-"""``mlbench.open``: what archives hold, as rows with run, rank, metric, step, epoch and time."""
+"""``mlbench.open``: archives as rows with run, rank, metric, step, epoch and time."""
 
 import math
 import zipfile
@@ -33,7 +33,7 @@ def file(tmp_path: Path) -> Path:
         (SeriesName("loss", "0"), [*_numbers([5, 10, 20, 25], [4.0, 3.0, 2.0, 1.0]), late]),
         (SeriesName("loss", "1"), _numbers([10], [7.0])),
         (SeriesName("note"), _numbers([10], [8.0])),
-        # Not in order, as what came late is kept behind the others.
+        # Not sorted, because late samples are stored after the others.
         (SeriesName("step", "0"), [*_numbers([20], [2.0]), *_numbers([10], [1.0])]),
         (SeriesName("cpu", pod="w-0"), _numbers([10], [9.0])),
     ]
@@ -46,7 +46,7 @@ def test_each_value_has_the_step_and_epoch_of_its_rank(file: Path) -> None:
     opened = mlbench.open(file)
     assert [(run.id, run.name) for run in opened.runs] == [(7, "first")]
     [run] = opened
-    assert run.metrics == ("epoch", "loss", "note", "step"), "not what its pod has used"
+    assert run.metrics == ("epoch", "loss", "note", "step"), "usage of pods is not a metric"
     rows = opened.table("loss", "note").to_pylist()
     columns = ("rank", "metric", "step", "epoch", "value", "text")
     assert [tuple(row[column] for column in columns) for row in rows] == [
@@ -72,21 +72,21 @@ def test_a_set_is_one_data_frame() -> None:
     assert (frame["step"] > 0).all()
 
 
-def test_a_run_that_goes_on_is_asked_for_by_name_or_page(
-    stack: Home, going: Run, monkeypatch: pytest.MonkeyPatch
+def test_an_active_run_is_opened_by_name_or_page(
+    stack: Home, active_run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(names.ENV_HOME, str(stack.root))
-    for source in (going.name, f"{stack.read_connection().url}/runs/{going.id}"):
+    for source in (active_run.name, f"{stack.read_connection().url}/runs/{active_run.id}"):
         [opened] = mlbench.open(source)
         rows = opened.table("train_loss").to_pylist()
-        assert opened.run.id == going.id
+        assert opened.run.id == active_run.id
         assert rows
         assert all(row["rank"] in {0, 1} and row["value"] > 0 <= row["step"] for row in rows)
     with pytest.raises(MLBenchError, match="no such file or run: 'nobody'"):
         mlbench.open("nobody")
 
 
-def test_what_is_not_there_is_named(file: Path, tmp_path: Path) -> None:
+def test_a_missing_metric_or_file_is_named(file: Path, tmp_path: Path) -> None:
     with pytest.raises(MLBenchError, match="has no metric 'lost'; it has epoch, loss, note, step"):
         mlbench.open(file).table("lost")
     with pytest.raises(MLBenchError, match=r"file .*none\.mlbench not found"):
@@ -96,7 +96,7 @@ def test_what_is_not_there_is_named(file: Path, tmp_path: Path) -> None:
         mlbench.open(tmp_path / "text")
 
 
-def test_an_archive_with_other_values_than_its_digests_is_refused(file: Path) -> None:
+def test_an_archive_that_does_not_match_its_digests_is_refused(file: Path) -> None:
     with zipfile.ZipFile(file) as sealed:
         digests = sealed.read("digests.json")
     documents = {RUN: {"run": make_run(id=7, name="first").to_fields()}}
@@ -128,7 +128,7 @@ def test_samples_that_would_fill_memory_are_refused(
         *(("..", "archive"), ("a\x1bb", "resource_name")),
     ],
 )
-def test_a_name_of_a_master_leads_to_no_file_of_the_reader(
+def test_a_file_name_from_a_master_cannot_name_a_local_file(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, field: str
 ) -> None:
     owned = tmp_path / "owned"
@@ -156,10 +156,10 @@ def test_a_name_of_a_master_leads_to_no_file_of_the_reader(
         ("{master}/", "", "Bearer secret"),
     ],
 )
-def test_a_token_goes_to_its_own_master_alone(
+def test_a_token_is_sent_only_to_its_own_master(
     file: Path, monkeypatch: pytest.MonkeyPatch, own: str, user: str, sent: str | None
 ) -> None:
-    """A link in a message may name any host."""
+    """A link in a message can name any host."""
     replies = {"/api/runs/9/": make_run(id=9, archive="a.mlbench").to_fields()}
     content = file.read_bytes()
     with answering(lambda asked: Reply(body=replies.get(asked.path, content))) as master:
@@ -170,7 +170,7 @@ def test_a_token_goes_to_its_own_master_alone(
         assert {asked.headers.get("Authorization") for asked in master.asked} == {sent}
 
 
-def test_a_link_to_another_master_says_that_it_needs_a_token(
+def test_a_link_to_another_master_needs_a_token(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(names.ENV_TOKEN, "secret")

@@ -1,4 +1,4 @@
-"""Requests over real connections: which are repeated, which are not, and how long it takes."""
+"""Requests over real connections: retries, timeouts, and addresses with tokens."""
 
 import io
 import json
@@ -20,7 +20,7 @@ _FULL = Reply(503, {"message": "the spool is full"}, (("Retry-After", "0"),))
 
 
 @pytest.mark.parametrize(("url", "loads"), [("http://there", False), ("https://there", True)])
-def test_certificates_are_loaded_for_tls_alone(
+def test_certificates_are_loaded_only_for_tls(
     monkeypatch: pytest.MonkeyPatch, url: str, loads: bool
 ) -> None:
     loaded: list[object] = []
@@ -33,11 +33,11 @@ def methods(master: Scripted) -> list[str]:
     return [asked.method for asked in master.asked]
 
 
-# --- What is repeated, and what is not. ---
+# --- Retries. ---
 
 
 @pytest.mark.parametrize("trouble", [_CUT, _FULL])
-def test_reading_and_posting_are_repeated_as_they_were(trouble: Reply) -> None:
+def test_reads_and_posts_are_repeated_unchanged(trouble: Reply) -> None:
     with serving(trouble, trouble, Reply()) as master, ApiClient(url=master.url) as client:
         assert client.get_runs().result().value == []
     assert methods(master) == ["GET"] * 3
@@ -45,7 +45,7 @@ def test_reading_and_posting_are_repeated_as_they_were(trouble: Reply) -> None:
     with serving(trouble, point) as master, ApiClient(url=master.url) as client:
         assert client.post_metric(1, "loss", 1).result().value.number == 1
     first, second = master.asked
-    assert first.body == second.body, "the master stores the same body once"
+    assert first.body == second.body, "the body must be unchanged, so that it is stored once"
     assert set(json.loads(first.body)) == {"run_id", "name", "value", "date"}
 
 
@@ -66,7 +66,7 @@ def test_a_body_may_change_after_the_call() -> None:
 
 
 @pytest.mark.parametrize("trouble", [_CUT, _FULL])
-def test_an_order_and_a_deletion_are_sent_once(trouble: Reply) -> None:
+def test_creation_and_deletion_are_sent_once(trouble: Reply) -> None:
     error = NoResponseError if trouble.status is None else ApiError
     with serving(trouble) as master, ApiClient(url=master.url) as client:
         for asked in (client.create_run("a", 2), client.delete_run(1)):
@@ -88,7 +88,7 @@ def test_an_order_and_a_deletion_are_sent_once(trouble: Reply) -> None:
         (Reply(200, b"[1]"), 200, "not a valid response of a master"),
     ],
 )
-def test_a_refusal_and_an_answer_of_no_master_are_told_at_once(
+def test_refusals_and_invalid_responses_are_not_retried(
     reply: Reply, status: int, message: str
 ) -> None:
     with serving(reply) as server, ApiClient(url=server.url) as client:
@@ -98,7 +98,7 @@ def test_a_refusal_and_an_answer_of_no_master_are_told_at_once(
     assert len(server.asked) == 1
 
 
-def test_a_silent_master_is_given_up() -> None:
+def test_a_silent_master_causes_a_timeout() -> None:
     with (
         serving(Reply(seconds=60)) as master,
         ApiClient(url=master.url, timeout_seconds=0.2) as client,
@@ -108,7 +108,7 @@ def test_a_silent_master_is_given_up() -> None:
     assert len(master.asked) == 1
 
 
-# --- The rule itself, without waiting. ---
+# --- The retry rule, without waiting. ---
 
 _REQUEST = httpx.Request("GET", "http://master/")
 
@@ -129,7 +129,7 @@ _REQUEST = httpx.Request("GET", "http://master/")
         (httpx.Response(200, request=_REQUEST), None, None),
     ],
 )
-def test_the_rule(
+def test_pause_before_retry(
     outcome: httpx.Response | httpx.RequestError,
     if_repeatable: float | None,
     if_not: float | None,
@@ -143,7 +143,7 @@ def test_the_rule(
 # --- Connections. ---
 
 
-def test_a_connection_is_used_again_and_no_proxy_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_is_reused_and_no_proxy_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
     with serving(Reply()) as master, ApiClient(url=master.url) as client:
         for _ in range(5):
@@ -151,17 +151,17 @@ def test_a_connection_is_used_again_and_no_proxy_is_asked(monkeypatch: pytest.Mo
     assert len({asked.connection for asked in master.asked}) == 1
 
 
-def test_requests_go_on_side_by_side_and_threads_may_share_a_client() -> None:
+def test_requests_are_concurrent_and_threads_may_share_a_client() -> None:
     with serving(Reply(seconds=60)) as master, ApiClient(url=master.url) as client:
         with ThreadPoolExecutor(5) as threads:
             asked = list(threads.map(lambda _: client.get_runs(), range(5)))
-        wait_for(lambda: len(master.asked) == 5, what="all were sent")
+        wait_for(lambda: len(master.asked) == 5, what="all requests are sent")
         assert not any(future.done() for future in asked)
         master.hurry.set()
         assert [future.result().value for future in asked] == [[]] * 5
 
 
-def test_an_error_in_the_block_cancels_what_was_not_sent_yet() -> None:
+def test_an_error_in_the_block_cancels_unsent_requests() -> None:
     with serving(Reply(seconds=0.5)) as master:
         client = ApiClient(1, url=master.url)
         asked = [client.get_runs() for _ in range(3)]
@@ -169,7 +169,7 @@ def test_an_error_in_the_block_cancels_what_was_not_sent_yet() -> None:
         assert asked[-1].cancelled()
 
 
-def test_a_master_that_is_away_is_named_without_its_token(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_master_is_named_without_its_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "_PAUSES_SECONDS", ())
     place = f"127.0.0.1:{free_port()}"
     with (
@@ -193,7 +193,7 @@ def test_a_master_that_is_away_is_named_without_its_token(monkeypatch: pytest.Mo
         ("", None, "", None),
     ],
 )
-def test_the_argument_comes_before_the_address_and_the_variable(
+def test_a_token_argument_precedes_address_and_variable(
     monkeypatch: pytest.MonkeyPatch, user: str, token: str | None, variable: str, sent: str | None
 ) -> None:
     monkeypatch.setenv("MLBENCH_TOKEN", variable)
@@ -201,7 +201,7 @@ def test_the_argument_comes_before_the_address_and_the_variable(
         url = f"{user}127.0.0.1:{master.port}/some/path"
         with ApiClient(url=url, token=token) as client:
             client.get_runs().result()
-        for other in ("http://127.0.0.1:9", "malformed url"):  # whose token the variable is
+        for other in ("http://127.0.0.1:9", "malformed url"):  # the token belongs to that address
             monkeypatch.setenv("MLBENCH_URL", other)
             with ApiClient(url=url, token=token) as client:
                 client.get_runs().result()
