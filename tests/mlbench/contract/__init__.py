@@ -1,1 +1,1 @@
-"""Tests of what all parts share."""
+"""Tests of the contract package, which all components share."""

@@ -1,4 +1,4 @@
-"""Files that are replaced in one step."""
+"""Files that are replaced atomically."""
 
 import stat
 import threading
@@ -7,7 +7,7 @@ from pathlib import Path
 from mlbench.contract.atomic_files import write_atomically, write_private
 
 
-def test_an_open_file_becomes_private_when_it_is_replaced(tmp_path: Path) -> None:
+def test_a_public_file_becomes_private_when_it_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("old")
     path.chmod(0o644)

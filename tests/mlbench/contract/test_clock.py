@@ -1,4 +1,4 @@
-"""A clock that goes on steadily, whoever sets the system's."""
+"""A clock that stays steady when the system clock is set."""
 
 import time
 
@@ -8,7 +8,7 @@ from mlbench.contract.clock import SteadyClock
 
 
 @pytest.mark.parametrize("jump", [86_400.0, -86_400.0])
-def test_setting_the_systems_clock_changes_nothing(
+def test_setting_the_system_clock_changes_nothing(
     monkeypatch: pytest.MonkeyPatch, jump: float
 ) -> None:
     began, right = time.time(), time.time

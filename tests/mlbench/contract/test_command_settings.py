@@ -1,4 +1,4 @@
-"""Settings in command lines: reading them, and inserting those of a sweep."""
+"""Settings in command lines: parsing, and insertion of swept values."""
 
 import pytest
 
@@ -26,17 +26,17 @@ from mlbench.contract.command_settings import insert_settings, is_seed, read_com
         ("get http://host/?lr=1", "get http://host/?lr=1", {}),
     ],
 )
-def test_a_command_is_taken_apart(command: str, pattern: str, settings: dict[str, str]) -> None:
+def test_a_command_is_parsed(command: str, pattern: str, settings: dict[str, str]) -> None:
     line = read_command(command)
     assert (line.pattern, line.settings) == (pattern, settings)
 
 
-def test_seeds_are_known_by_their_names() -> None:
+def test_seeds_are_recognized_by_name() -> None:
     assert all(map(is_seed, ("seed", "SEED", "random_seed", "trainer.seed")))
     assert not any(map(is_seed, ("seeds", "seed_length", "lr", "linseed")))
 
 
-def test_settings_take_the_place_of_their_names_or_come_last() -> None:
+def test_settings_replace_their_placeholders_or_are_appended() -> None:
     swept = {"lr": "0.05", "opt": "a b"}
     assert insert_settings("./t.py --epochs 5", swept) == "./t.py --epochs 5 --lr 0.05 --opt 'a b'"
     inserted = insert_settings("env LR={lr} ./t.py '{x}' {opt}", swept)

@@ -1,4 +1,4 @@
-"""Values of JSON, forms and command lines become values of annotated types, or name the problem."""
+"""Values of JSON, forms and command lines are converted to annotated types, or refused."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -50,7 +50,7 @@ class Required:
     number: int
 
 
-def test_a_redefined_field_inherits_what_it_does_not_state() -> None:
+def test_a_redefined_field_inherits_missing_properties() -> None:
     size = describe(Whole)["size"]
     assert (size.sentence, size.gt, size.le) == ("Size of the part, in mm.", 0, 9)
     assert (size.kind, size.default, size.required) == (float, 3, False)
@@ -63,7 +63,7 @@ def test_a_redefined_field_inherits_what_it_does_not_state() -> None:
     ]
 
 
-def test_strings_become_values() -> None:
+def test_strings_are_converted() -> None:
     form = {
         **{"size": "1.5", "even": "4", "kind": "2", "is_open": "False", "number_or_text": "7"},
         **{"parts": '[{"size": 2}]', "counts": '{"a": "1"}', "date": "2018-08-03 09:21"},
@@ -121,13 +121,13 @@ def test_strings_become_values() -> None:
         ),
     ],
 )
-def test_a_value_that_does_not_fit_is_named_with_the_rule(fields: object, message: str) -> None:
+def test_an_invalid_value_is_named_with_the_rule(fields: object, message: str) -> None:
     with pytest.raises(InvalidFieldsError) as refused:
         convert(Whole, fields)
     assert str(refused.value).startswith(message)
 
 
-def test_fields_of_parts_are_named_by_their_path() -> None:
+def test_nested_fields_are_named_by_their_path() -> None:
     with pytest.raises(InvalidFieldsError) as refused:
         convert(Required, {"whole": {"is_open": True, "parts": [{}]}})
     assert refused.value.problems == (

@@ -1,4 +1,4 @@
-"""Failures: how they are written, and what is drawn of a seed."""
+"""Injected faults: their notation, and schedules generated from a seed."""
 
 from statistics import fmean
 
@@ -20,7 +20,7 @@ from mlbench.contract.faults import MAX_FAULTS, Fault, FaultError, Recurring, fa
         ("oom", Fault("oom")),
     ],
 )
-def test_failures_are_read(text: str, fault: Fault) -> None:
+def test_faults_are_parsed(text: str, fault: Fault) -> None:
     assert Fault.parse(text) == fault
 
 
@@ -32,12 +32,12 @@ def test_failures_are_read(text: str, fault: Fault) -> None:
         "kill\n",
     ],
 )
-def test_others_are_refused(text: str) -> None:
+def test_invalid_faults_are_refused(text: str) -> None:
     with pytest.raises(FaultError, match=r"one of kill, stop:5s|percentage must|duration must"):
         Fault.parse(text)
 
 
-def test_how_often_they_come_is_read() -> None:
+def test_recurring_faults_are_parsed() -> None:
     found = parse("kill:every=15s+stop:2s:every=1m")
     assert found == (Recurring("kill", 15.0), Recurring("stop:2s", 60.0))
 
@@ -46,14 +46,14 @@ def test_how_often_they_come_is_read() -> None:
     "text",
     ["kill", "kill:every=15", "kill:every=0.9s", "kill:every=1s+", "+".join(["kill:every=9s"] * 7)],
 )
-def test_how_often_has_to_be_said(text: str) -> None:
+def test_a_missing_or_invalid_interval_is_refused(text: str) -> None:
     with pytest.raises(
         FaultError, match=r"every=TIME, e\.g\. kill:every=15s|at least 1 s|at most 6"
     ):
         parse(text)
 
 
-def test_a_schedule_is_that_of_its_seed() -> None:
+def test_a_schedule_depends_only_on_its_seed() -> None:
     drawn = fault_schedule("kill:every=15s+stop:2s:every=1m", 7, 2)
     assert drawn == fault_schedule("kill:every=15s+stop:2s:every=1m", 7, 2)
     assert drawn != fault_schedule("kill:every=15s+stop:2s:every=1m", 8, 2)
@@ -63,8 +63,8 @@ def test_a_schedule_is_that_of_its_seed() -> None:
     assert {one.fault for one in drawn} == {"kill", "stop:2s"}
 
 
-def test_what_is_compared_has_the_same_times() -> None:
-    """Also from one version to the next: a registered schedule is drawn anew to be compared."""
+def test_compared_runs_have_the_same_times() -> None:
+    """Schedules of registered sets are generated again for comparisons, also by later versions."""
     first = fault_schedule("kill:every=15s", 1, 2)
     known = [(47.771, 0), (56.768, 0), (71.013, 1)]
     assert [(one.seconds, one.rank) for one in first[:3]] == known
@@ -75,8 +75,8 @@ def test_what_is_compared_has_the_same_times() -> None:
     assert doubled == pytest.approx([2 * one.seconds for one in first], abs=0.002)
 
 
-def test_times_have_their_mean_and_hit_all_workers_alike() -> None:
-    """Of 20,000, the mean is within 3 % but once in 40,000 times."""
+def test_intervals_have_the_given_mean_and_all_workers_are_hit_equally() -> None:
+    """With 20,000 intervals, the mean is off by more than 3 % only once in 40,000 times."""
     schedules = [fault_schedule("kill:every=10s", seed, 4) for seed in range(200)]
     assert fmean(one[-1].seconds / MAX_FAULTS for one in schedules) == pytest.approx(10, rel=0.03)
     hit = [one.rank for schedule in schedules for one in schedule]

@@ -1,4 +1,4 @@
-"""How figures are spelled."""
+"""Formatting of figures."""
 
 import json
 from pathlib import Path
@@ -26,11 +26,11 @@ _DURATIONS = Path(__file__).parents[2] / "web" / "js" / "durations.json"
         (-3.4e38, "-3.40e+38"),
     ],
 )
-def test_a_number_has_four_digits_that_mean_something(value: float, text: str) -> None:
+def test_a_number_has_up_to_four_significant_digits(value: float, text: str) -> None:
     assert figures.number(value) == text
 
 
-def test_a_column_has_as_many_decimals_as_its_largest_number() -> None:
+def test_the_largest_number_determines_the_decimals_of_a_column() -> None:
     assert figures.column([1234.5, 0.123, None]) == ["1,234", "0", "-"]
     assert figures.column([12.3, 0.123, -4.0]) == ["12.30", "0.12", "-4.00"]
     assert figures.column([0.0005, 0.0, 0.00042]) == ["0.000500", "0.000000", "0.000420"]
@@ -42,7 +42,7 @@ def test_a_duration_is_written_as_on_the_web_pages(value: float, text: str) -> N
     assert figures.seconds(value) == text
 
 
-def test_a_duration_that_is_not_known_is_a_dash() -> None:
+def test_an_unknown_duration_is_a_dash() -> None:
     assert figures.seconds(None) == "-"
 
 

@@ -1,4 +1,4 @@
-"""Joining tokens: whose they are, until when, and what is none."""
+"""Joining tokens: holder, role, expiry, and invalid tokens."""
 
 from typing import get_args
 
@@ -17,7 +17,7 @@ def holder_of(shown: str, user_token: str, now: float) -> str | None:
 
 
 @pytest.mark.parametrize("role", get_args(Role))
-def test_a_token_tells_its_role(role: Role) -> None:
+def test_a_token_contains_its_role(role: Role) -> None:
     token = read(make("user-token", NOW, "ab12", role), "user-token", NOW - 1)
     assert token == NamedToken(role, "ab12", NOW)
 
@@ -26,17 +26,17 @@ def test_the_role_is_signed() -> None:
     assert read(TOKEN.replace("join", "admin"), "user-token", 0) is None
 
 
-def test_a_token_tells_its_holder_until_it_expires() -> None:
+def test_a_token_identifies_its_holder_until_it_expires() -> None:
     assert holder_of(TOKEN, "user-token", NOW - 0.5) == "ab12"
     assert holder_of(TOKEN, "user-token", NOW) is None
     assert "user-token" not in TOKEN
 
 
-def test_another_users_token_ends_it() -> None:
+def test_a_new_user_token_invalidates_it() -> None:
     assert holder_of(TOKEN, "another", NOW - 1) is None
 
 
-def test_no_two_holders_are_the_same() -> None:
+def test_holders_are_unique() -> None:
     one, other = new_holder(), new_holder()
     assert one != other
     assert holder_of(make("t", NOW, one), "t", 0) == one
@@ -50,7 +50,7 @@ def test_no_two_holders_are_the_same() -> None:
         *(TOKEN.replace(str(NOW), str(NOW + 1)), f"join.ab12.{'9' * 5_000}.x"),
     ],
 )
-def test_what_was_changed_is_none(shown: str) -> None:
+def test_a_changed_token_is_refused(shown: str) -> None:
     assert holder_of(shown, "user-token", 0) is None
 
 
@@ -63,5 +63,5 @@ def test_what_was_changed_is_none(shown: str) -> None:
         ("join.ab12.soon.x", NOW, "the token is not this master's"),
     ],
 )
-def test_why_a_token_was_refused(shown: str, now: float, why: str) -> None:
+def test_the_reason_for_a_refusal(shown: str, now: float, why: str) -> None:
     assert why_refused(shown, now) == why

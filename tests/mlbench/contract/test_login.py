@@ -1,4 +1,4 @@
-"""Addresses that carry a user and a password are taken apart and put together."""
+"""URLs with a user name and password are split and joined."""
 
 import pytest
 
@@ -15,11 +15,11 @@ from mlbench.contract.login import Login, split_login, with_login
         ("http://u%40x:s%2F%3A@[::1]:9090", "http://[::1]:9090", Login("u@x", "s/:")),
     ],
 )
-def test_an_address_is_taken_apart(url: str, clean: str, login: Login | None) -> None:
+def test_a_url_is_split(url: str, clean: str, login: Login | None) -> None:
     assert split_login(url) == (clean, login)
 
 
-def test_a_login_is_put_into_an_address() -> None:
+def test_a_login_is_added_to_a_url() -> None:
     login = Login("a user", "p@ss:w/rd")
     assert split_login(with_login("http://p:1/path", login)) == ("http://p:1/path", login)
     assert Login("Aladdin", "open sesame").header == "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="

@@ -1,4 +1,4 @@
-"""Secrets in command lines are masked, and settings are not."""
+"""Secrets in command lines are masked; settings are not."""
 
 import shlex
 import time
@@ -54,12 +54,12 @@ def test_secrets_are_masked(command: str, masked: str) -> None:
         "git clone ssh://git@host/repository.git",
     ],
 )
-def test_other_commands_stay_as_they_are(command: str) -> None:
+def test_other_commands_are_unchanged(command: str) -> None:
     assert mask_command(command) == command
     assert mask_words(shlex.split(command)) == shlex.split(command)
 
 
-def test_a_long_word_takes_no_time() -> None:
+def test_long_words_are_masked_quickly() -> None:
     began = time.process_time()
     mask_words(["x" * 200_000, "-" * 200_000, " -x" * 20_000, "a:" * 20_000, "://" * 20_000])
     assert time.process_time() - began < 2

@@ -1,4 +1,4 @@
-"""Titles of metrics: those of the web pages, which test the same examples."""
+"""Titles of metrics. The web pages are tested with the same examples."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ _EXAMPLES = Path(__file__).parents[2] / "web" / "js" / "metric-titles.json"
 
 
 @pytest.mark.parametrize(("name", "title"), json.loads(_EXAMPLES.read_text()).items())
-def test_a_metric_has_the_title_that_the_web_pages_show(name: str, title: str) -> None:
+def test_a_metric_has_the_same_title_as_on_the_web_pages(name: str, title: str) -> None:
     assert metric_title(name) == title
 
 

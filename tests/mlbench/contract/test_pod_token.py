@@ -1,4 +1,4 @@
-"""Tokens of pods: who makes them, who can read them, and whose they are."""
+"""Pod tokens: creation, file permissions, and identification of the pod."""
 
 import os
 import stat
@@ -20,7 +20,7 @@ PODS = [
 ]
 
 
-def test_a_token_says_whose_it_is() -> None:
+def test_a_token_identifies_its_pod() -> None:
     tokens = [derive(pod, SECRET) for pod in PODS]
     assert [identify(token, SECRET) for token in tokens] == PODS
     assert len({token.rpartition("/")[2] for token in tokens}) == len(PODS)
@@ -52,7 +52,7 @@ def test_a_token_made_without_the_secret_is_refused(token: str) -> None:
     assert identify(token, SECRET) is None
 
 
-def test_a_file_of_it_is_its_owners_alone(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_a_token_file(tmp_path: Path) -> None:
     path = tmp_path / "made" / "token"
     for token in ("one", "two"):
         pod_token.write(path, token)
@@ -61,7 +61,7 @@ def test_a_file_of_it_is_its_owners_alone(tmp_path: Path) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_pods_init_container_writes_its_own(tmp_path: Path) -> None:
+def test_the_init_container_of_a_pod_writes_its_token(tmp_path: Path) -> None:
     pod, path = PODS[0], tmp_path / "token"
     environ = {
         "MLBENCH_POD": pod.name,

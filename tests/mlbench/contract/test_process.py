@@ -1,4 +1,4 @@
-"""Which rank a process has."""
+"""Rank of a process."""
 
 import sys
 from types import SimpleNamespace
@@ -27,21 +27,23 @@ _WORKER_1_OF_4 = {"MLBENCH_RANK": "1", "MLBENCH_WORLD_SIZE": "4"}
         (_SECOND_OF_TWO | {"RANK": "0", "WORLD_SIZE": "1"}, ProcessRank(1, 2)),
         (_SECOND_OF_TWO | {"RANK": "first", "WORLD_SIZE": "4"}, ProcessRank(1, 2)),
         (_SECOND_OF_TWO | {"RANK": "4", "WORLD_SIZE": "4"}, ProcessRank(1, 2)),
-        (  # torchrun around the recorders of a job's processes, on two machines with two each
+        (  # torchrun around the recorders of a job, on two machines with two processes each
             {**_WORKER_1_OF_4, "MLBENCH_LAUNCHER": "torchrun", "RANK": "1", "WORLD_SIZE": "4"}
             | {"GROUP_WORLD_SIZE": "2", "TORCHELASTIC_RESTART_COUNT": "1"},
             ProcessRank(1, 4),
         ),
     ],
 )
-def test_the_environment_tells(environ: dict[str, str], process: ProcessRank) -> None:
+def test_the_rank_is_read_from_the_environment(
+    environ: dict[str, str], process: ProcessRank
+) -> None:
     assert this_process(environ) == process
 
 
 @pytest.mark.parametrize(
     ("begun", "process"), [(True, ProcessRank(3, 4)), (False, ProcessRank(1, 2))]
 )
-def test_a_process_group_tells_once_it_has_begun(
+def test_the_rank_is_read_from_an_initialized_process_group(
     monkeypatch: pytest.MonkeyPatch, begun: bool, process: ProcessRank
 ) -> None:
     group = SimpleNamespace(

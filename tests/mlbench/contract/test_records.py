@@ -1,17 +1,17 @@
-"""Records as a client reads them."""
+"""API records, as decoded by a client."""
 
 from mlbench.contract.records import BandwidthLimit, Info, Run, RunLimits, Target
 from tests.support.results import make_run
 
 
-def test_unknown_fields_are_passed_over_and_kept() -> None:
+def test_unknown_fields_are_ignored_and_kept() -> None:
     target = {"metric": "acc", "value": 97.0, "new": 1}
     run = Run.from_fields({**make_run().to_fields(), "target": target, "new": [1]})
     assert run == make_run(target=Target("acc", 97.0))
     assert run.fields["new"] == [1]
 
 
-def test_a_run_of_an_earlier_version_has_the_name_of_its_user() -> None:
+def test_a_run_of_an_earlier_version_has_the_name_given_by_its_user() -> None:
     fields = {**make_run().to_fields(), "name": "my-run-d59c4f", "display_name": "My run"}
     del fields["resource_name"], fields["title"]
     run = Run.from_fields(fields)

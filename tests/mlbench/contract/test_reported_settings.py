@@ -1,4 +1,4 @@
-"""What a task may state: its settings, and when its target is reached."""
+"""Settings and targets reported by a task."""
 
 import math
 
@@ -18,7 +18,7 @@ from mlbench.contract.reported_settings import check_settings, reaches
     ],
     ids=["none", "each type", "longest", "most", "integers"],
 )
-def test_good_settings(settings: object) -> None:
+def test_valid_settings_are_accepted(settings: object) -> None:
     check_settings(settings)
 
 
@@ -44,7 +44,7 @@ def test_good_settings(settings: object) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_bad_settings_are_refused(settings: object, said: str) -> None:
+def test_invalid_settings_are_refused(settings: object, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         check_settings(settings)
 
@@ -60,6 +60,6 @@ def test_bad_settings_are_refused(settings: object, said: str) -> None:
         (-math.inf, False, False),
     ],
 )
-def test_as_good_is_good_enough(value: float, higher: bool, lower: bool) -> None:
+def test_an_equal_value_reaches_the_target(value: float, higher: bool, lower: bool) -> None:
     assert reaches(value, 97.0, lower_is_better=False) is higher
     assert reaches(value, 97.0, lower_is_better=True) is lower

@@ -1,4 +1,4 @@
-"""The records of results."""
+"""Records of results."""
 
 import json
 import math
@@ -8,7 +8,7 @@ from mlbench.contract.results import Cost, Curve, Result
 from tests.support.results import make_result
 
 
-def test_numbers_that_json_cannot_hold_are_none() -> None:
+def test_numbers_that_json_cannot_represent_are_none() -> None:
     odd = replace(
         make_result(1),
         last_value=math.nan,

@@ -1,4 +1,4 @@
-"""How series are named, and how their values are written and read."""
+"""Series names, and parsing and formatting of values."""
 
 import math
 
@@ -15,14 +15,14 @@ from mlbench.contract.series import format_value, number_or_text, series_name, s
         ("0.1000000000000000055511151231257827", 0.1),
         ("0" * 5_000 + "1", 1.0),
         *((value, str(value)) for value in (10**400, 2**53 + 1, -(2**53) - 1)),
-        # The last ones float() would read, but nobody means as a number.
+        # float() accepts some of the last texts, but nobody means them as numbers.
         *((text, text) for text in ("", "best so far", "1e400", "-1e400", "1e-400", "1" * 5_001)),
         *((text, text) for text in ("-" + "0" * 5_000 + "9007199254740993", "1_000", " 1", "1\n")),
         ("\u0663", "\u0663"),
     ],
     ids=lambda value: repr(value)[:20],
 )
-def test_numbers_and_texts(value: object, meant: float | str) -> None:
+def test_numeric_texts_are_numbers(value: object, meant: float | str) -> None:
     assert repr(number_or_text(value)) == repr(meant)
 
 
@@ -35,7 +35,7 @@ def test_numbers_and_texts(value: object, meant: float | str) -> None:
         (0.30000000000000004, "0.30000000000000004"),
     ],
 )
-def test_values_are_written_as_by_prometheus(value: float | str, text: str) -> None:
+def test_values_are_formatted_like_prometheus(value: float | str, text: str) -> None:
     assert format_value(value) == text
 
 
@@ -47,6 +47,6 @@ def test_values_are_written_as_by_prometheus(value: float | str, text: str) -> N
         *((" @ 1", (" @ 1", "")), ("a @ ", ("a @ ", ""))),
     ],
 )
-def test_names_on_the_api(name: str, key: tuple[str, str]) -> None:
+def test_series_names_are_split_and_joined(name: str, key: tuple[str, str]) -> None:
     assert split_name(name) == key
     assert series_name(*key) == name

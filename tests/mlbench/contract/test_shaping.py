@@ -1,4 +1,4 @@
-"""What is sent is held back as ordered, and what cannot be is said in words."""
+"""Traffic shaping: limits take effect, and unsupported ones are reported."""
 
 import shutil
 import subprocess
@@ -27,7 +27,7 @@ _OTHER = "tc qdisc replace dev other root tbf rate 1mbit burst 16kb latency 50ms
 
 
 def in_namespace(script: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    """Run a script of a shell as root of a namespace with no network but what it makes."""
+    """Run a shell script as root in a namespace that has only the network it creates."""
     return run_text(
         ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", script],
         cwd=_REPOSITORY,
@@ -46,8 +46,8 @@ def _namespace() -> None:
 
 @pytest.mark.usefixtures("_namespace")
 @pytest.mark.parametrize(("asked", "rate"), [("0.5", 0.5), ("40000", 40000.0)])
-def test_what_is_shaped_last_is_told(asked: str, rate: float) -> None:
-    """The larger rate takes more than 32 bits. Of another interface, no limit counts."""
+def test_the_last_limit_is_reported(asked: str, rate: float) -> None:
+    """The larger rate needs more than 32 bits. Limits of other interfaces are ignored."""
     ended = in_namespace(
         f"set -e; {_NETWORK} {_OTHER}; {_TOLD}; export MLBENCH_BANDWIDTH_MBIT;"
         f"for MLBENCH_BANDWIDTH_MBIT in 10 {asked}; do {_SHAPE}; done; {_TOLD}"
@@ -60,8 +60,8 @@ def test_what_is_shaped_last_is_told(asked: str, rate: float) -> None:
 
 
 @pytest.mark.usefixtures("_namespace")
-def test_what_is_late_and_lost_is_told_or_its_module_is_named() -> None:
-    """Whichever this kernel has."""
+def test_latency_and_loss_are_reported_or_the_missing_module_is_named() -> None:
+    """The result depends on the modules of this kernel."""
     ordered = Shaping(20.0, 5.0, 1.0)
     ended = in_namespace(f"set -e; {_NETWORK} {_SHAPE}; {_TOLD}", **ordered.variables)
     if ended.returncode:
@@ -82,7 +82,7 @@ _MAY_NOT = "setpriv --bounding-set -net_admin --inh-caps -net_admin"
         (f"{_NETWORK} {_MAY_NOT}", "20", "the capability NET_ADMIN is missing"),
     ],
 )
-def test_what_is_wrong_is_said(script: str, asked: str, complaint: str) -> None:
+def test_errors_are_reported(script: str, asked: str, complaint: str) -> None:
     ended = in_namespace(f"{script} {_SHAPE}", MLBENCH_BANDWIDTH_MBIT=asked)
     assert ended.returncode == 1
     assert ended.stderr.startswith("cannot shape what is sent: ")
@@ -109,14 +109,14 @@ _REPLACE = "tc qdisc replace dev eth0"
         ),
     ],
 )
-def test_what_is_late_or_lost_then_waits_for_its_turn(shaping: Shaping, lines: list[str]) -> None:
+def test_netem_precedes_the_token_bucket(shaping: Shaping, lines: list[str]) -> None:
     found = commands(shaping, "eth0")
     assert [" ".join(words) for words in found] == lines
     assert Shaping.from_environ(shaping.variables) == shaping
 
 
-def test_a_kernel_that_lacks_a_module_is_named() -> None:
-    """By what tc says here, where there is no netem, and by an older one."""
+def test_a_missing_kernel_module_is_named() -> None:
+    """The first message is from a current tc, the second one from an older version."""
     for said in ("Error: Specified qdisc kind is unknown.", "RTNETLINK answers: No such file\n"):
         told = explain(commands(Shaping(latency_ms=1), "eth0")[0], said)
         assert told.startswith("the kernel lacks the module sch_netem: modprobe sch_netem (")
