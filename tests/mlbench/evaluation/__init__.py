@@ -1,1 +1,1 @@
-"""Tests of the evaluation."""
+"""Tests of the evaluation of runs."""

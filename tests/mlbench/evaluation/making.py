@@ -1,4 +1,4 @@
-"""Making columns, runs, and their results and facts."""
+"""Builders of columns, runs, results and facts."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
@@ -9,7 +9,7 @@ from mlbench.contract.results import Cost, Result, TimeToTarget
 from mlbench.evaluation.inputs import Column, Columns, RunRow
 
 START = 1_700_000_000.0
-"""The start of the run that columns are of, in Unix seconds."""
+"""Start of the run to which the columns belong, in Unix seconds."""
 
 USUAL_ORDER = {
     "max_bandwidth": "any",
@@ -30,12 +30,12 @@ SAME = USUAL_ORDER | {
 
 
 def at_us(seconds: float) -> int:
-    """Return microseconds since 1970 of a time after the start."""
+    """Convert seconds after the start to microseconds since 1970."""
     return round((START + seconds) * 1e6)
 
 
 def columns(**series: Mapping[float, float]) -> Columns:
-    """Make columns of values by second; ``acc_0`` is ``acc`` of rank 0, ``acc`` of no rank."""
+    """Return columns of values by second. ``acc_0`` is ``acc`` of rank 0; ``acc`` has no rank."""
     found: dict[str, dict[str, Column]] = {}
     for name, values in series.items():
         metric, _, rank = name.rpartition("_")
@@ -47,12 +47,12 @@ def columns(**series: Mapping[float, float]) -> Columns:
 
 
 def make_run(**given: Any) -> RunRow:
-    """Return a run of ``steps`` that has started, but for what is given."""
+    """Return a started run of ``steps`` with these fields."""
     return RunRow(**{"id": 1, "name": "made", "benchmark": "steps", "state": "STARTED", **given})
 
 
 def make_result(run_id: int, num_workers: int = 1, **given: Any) -> Result:
-    """Return the result of a run that reached nothing, but for what is given."""
+    """Return the result of a finished run without a time to target, with these fields."""
     needed = (one.name for one in fields(Result) if one.default is one.default_factory is MISSING)
     result: dict[str, Any] = dict.fromkeys(needed)
     result |= {"run_id": run_id, "num_workers": num_workers, "name": "made", "benchmark": "digits"}
@@ -62,7 +62,7 @@ def make_result(run_id: int, num_workers: int = 1, **given: Any) -> Result:
 
 
 def reaching(run_id: int, num_workers: int, seconds: float, **given: Any) -> Result:
-    """Return the result of a run that reached its target after so much training time."""
+    """Return the result of a run that reached its target after these seconds of training."""
     return make_result(
         run_id,
         num_workers,
@@ -73,5 +73,5 @@ def reaching(run_id: int, num_workers: int, seconds: float, **given: Any) -> Res
 
 
 def make_facts(num_workers: int = 1, **others: str) -> dict[str, str]:
-    """Return facts of a run."""
+    """Return the facts of a run."""
     return {**SAME, "num_workers": str(num_workers), **others}

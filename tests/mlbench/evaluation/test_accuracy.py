@@ -1,4 +1,4 @@
-"""Time to target and accuracy after time, with figures that were worked out by hand."""
+"""Time to target and accuracy after a time limit, compared with values calculated by hand."""
 
 import math
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ def time_to(judged: Accuracy) -> TimeToTarget | None:
 @pytest.mark.parametrize(
     ("series", "expected"),
     [
-        # The training time of the same moment.
+        # The training time at the same moment.
         (
             {
                 "acc_0": {10: 90, 20: 97, 30: 95, 40: 99},
@@ -57,7 +57,7 @@ def time_to(judged: Accuracy) -> TimeToTarget | None:
             },
             (8.5, 20.0),
         ),
-        # The earliest rank counts, with its own clock.
+        # The rank that is first counts, with its own clock.
         (
             {
                 "acc_0": {20: 97.5, 30: 98},
@@ -67,15 +67,15 @@ def time_to(judged: Accuracy) -> TimeToTarget | None:
             },
             (7.5, 19.0),
         ),
-        # Where there is no clock at that moment, the next one counts.
+        # Without a clock value at that moment, the next one counts.
         ({"acc_0": {20: 98}, "train_seconds_0": {19: 8, 25: 13, 30: 17}}, (13.0, 20.0)),
-        # One moment is one millisecond, and its last clock counts: of what comes in it,
-        # Prometheus has the first, cut to it; the rest is kept.
+        # Samples within a millisecond belong to one moment, and its last clock value counts.
+        # Prometheus stores the first of them, cut to the millisecond; the database stores the rest.
         (
             {"acc_0": {20.0007: 98}, "train_seconds_0": {20.000: 8.5, 20.0004: 8.6, 25: 13}},
             (8.6, 20.0007),
         ),
-        # What has no rank is of all ranks.
+        # Series without a rank belong to all ranks.
         ({"acc": {20: 98}, "train_seconds": {20: 8}}, (8.0, 20.0)),
         ({"acc": {20: 98}, "train_seconds_1": {20: 8}}, (8.0, 20.0)),
         ({"acc_0": {20: 98}, "train_seconds": {20: 8}}, (8.0, 20.0)),
@@ -92,14 +92,14 @@ def test_a_target_may_be_a_low_value() -> None:
     )
     assert time_to(judged) == TimeToTarget(8.5, 20.0)
     assert (judged.last(), judged.best()) == (0.2, 0.05)
-    # NaN reaches nothing and is not the best.
+    # NaN does not reach a target and is not the best value.
     diverged = accuracy(_LOSS, loss_0={10: math.nan, 20: 0.3, 30: math.nan})
     assert time_to(diverged) is None
     assert diverged.best() == 0.3
     assert math.isnan(diverged.last() or 0.0)
 
 
-def test_nothing_recorded_is_nothing_reached() -> None:
+def test_a_target_is_not_reached_without_samples() -> None:
     judged = accuracy()
     assert time_to(judged) is None
     assert (judged.last(), judged.best(), judged.curve(None)) == (None, None, None)
@@ -109,14 +109,14 @@ def test_nothing_recorded_is_nothing_reached() -> None:
 @pytest.mark.parametrize(
     "begun", [{"attempts": (0, 22)}, {"anew": (22,)}], ids=["attempt", "torchrun"]
 )
-def test_the_next_process_s_clock_which_began_anew_does_not_count(begun: Any) -> None:
+def test_the_restarted_clock_of_the_next_process_does_not_count(begun: Any) -> None:
     judged = accuracy(**begun, acc_0={20: 98}, train_seconds_0={19: 8, 25: 0.5, 30: 4})
     assert time_to(judged) == TimeToTarget(None, 20.0)
     within = accuracy(**begun, acc_0={23: 98}, train_seconds_0={19: 8, 25: 0.5})
     assert time_to(within) == TimeToTarget(0.5, 23.0)
 
 
-def test_accuracy_after_time_is_the_last_value_within_it() -> None:
+def test_accuracy_after_time_is_the_last_value_within_the_limit() -> None:
     judged = accuracy(
         acc_0={10: 90, 20: 94, 40: 92, 50: 97}, train_seconds_0={10: 4, 20: 8, 40: 12, 50: 16}
     )
@@ -126,13 +126,13 @@ def test_accuracy_after_time_is_the_last_value_within_it() -> None:
     assert judged.after(3.0) == AccuracyAfterTime(3.0, None, None, "training")
 
 
-def test_without_a_clock_the_wall_time_of_a_value_bounds_it() -> None:
+def test_without_a_clock_the_limit_applies_to_wall_time() -> None:
     judged = accuracy(acc_0={10: 90, 20: 94}, train_seconds_0={10: 4})
     assert judged.after(20.0) == AccuracyAfterTime(20.0, 94.0, 20.0, "wall")
     assert judged.after(19.0) == AccuracyAfterTime(19.0, 90.0, 4.0, "training")
 
 
-def test_accuracy_after_time_looks_at_all_ranks() -> None:
+def test_accuracy_after_time_considers_all_ranks() -> None:
     judged = accuracy(
         acc_0={10: 90, 30: 96},
         acc_1={11: 91, 29: 95},
@@ -152,7 +152,7 @@ def test_a_curve_has_every_value_of_one_rank() -> None:
     assert first.training_seconds == (None, None)
 
 
-def test_a_long_curve_is_thinned_out_from_its_first_to_its_last_value() -> None:
+def test_a_long_curve_is_downsampled() -> None:
     curve = known(accuracy(acc_0={i: i for i in range(10_000)}).curve(None))
     assert len(curve.values) == len(curve.wall_seconds) == len(curve.training_seconds) == 300
     assert (curve.values[0], curve.values[-1]) == (0.0, 9999.0)
@@ -160,7 +160,7 @@ def test_a_long_curve_is_thinned_out_from_its_first_to_its_last_value() -> None:
     assert steps <= {33.0, 34.0}
 
 
-def test_ranks_are_in_order_of_their_numbers() -> None:
+def test_ranks_are_sorted_numerically() -> None:
     found = columns(acc_10={1: 1}, acc_2={1: 1}, acc={1: 1}, acc_0={1: 1}, other_1={1: 1})
     assert list(by_rank(found, "acc")) == ["", "0", "2", "10"]
     assert list(by_rank(found, "acc @ 2")) == ["2"]

@@ -1,4 +1,4 @@
-"""Comparisons: whether runs are comparable, their groups and speed-ups, and the judgement."""
+"""Comparisons: whether runs are comparable, groups, speed-ups and findings."""
 
 import math
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ def without(facts: dict[str, str], *names: str) -> dict[str, str]:
 
 
 def differences(*facts: dict[str, str]) -> tuple[Difference, ...]:
-    """Return the differences of runs that are numbered from 1 on."""
+    """Return the differences of runs, which are numbered from 1."""
     return find_differences(normalize(dict(enumerate(facts, 1))))
 
 
@@ -54,7 +54,7 @@ def test_data_is_compared_by_its_checksum_or_else_by_its_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["target", "batch_size"])
-def test_another_target_or_batch_size_cannot_be_compared(name: str) -> None:
+def test_runs_with_another_target_or_batch_size_are_not_comparable(name: str) -> None:
     diffs = differences(make_facts(), make_facts() | {name: "other"}, make_facts())
     usual = make_facts()[name]
     assert diffs == (
@@ -66,12 +66,12 @@ def test_another_target_or_batch_size_cannot_be_compared(name: str) -> None:
         ),
     )
     assert are_comparable(diffs) == "no"
-    # What a set sweeps is no reason against comparing.
+    # A swept option does not make runs incomparable.
     facts = normalize({1: make_facts(), 2: make_facts() | {name: "other"}})
     assert find_differences(facts, [name.replace("_", "-")]) == ()
 
 
-def test_a_batch_that_is_fixed_for_a_worker_grows_with_the_workers() -> None:
+def test_a_fixed_batch_per_worker_grows_with_the_workers() -> None:
     one = make_facts(batch_size="128", worker_batch_size="128")
     two = make_facts(batch_size="256", worker_batch_size="128", num_workers=2)
     assert are_comparable(differences(one, two)) == "yes"
@@ -81,7 +81,7 @@ def test_a_batch_that_is_fixed_for_a_worker_grows_with_the_workers() -> None:
 
 
 @pytest.mark.parametrize("name", ["target", "data", "batch_size"])
-def test_a_fact_that_one_run_does_not_state_leaves_it_unknown(name: str) -> None:
+def test_comparability_is_unknown_if_a_run_lacks_a_fact(name: str) -> None:
     found = differences(make_facts(), without(make_facts(), name, "data_sha256"))
     assert [(one.name, one.breaks) for one in found] == [(name, "unknown")]
     assert found[0].text == (
@@ -91,7 +91,7 @@ def test_a_fact_that_one_run_does_not_state_leaves_it_unknown(name: str) -> None
     assert are_comparable(found) == "unknown"
 
 
-def test_runs_of_the_same_code_share_unstated_facts() -> None:
+def test_runs_of_the_same_code_share_unreported_facts() -> None:
     bare = without(make_facts(), "data", "data_sha256", "batch_size")
     assert differences(bare, bare) == ()
     found = differences(bare, bare | {"command": "python other.py"})
@@ -102,7 +102,7 @@ def test_runs_of_the_same_code_share_unstated_facts() -> None:
     ]
 
 
-def test_changed_code_may_learn_otherwise() -> None:
+def test_changed_code_may_affect_learning() -> None:
     bare = without(make_facts(), "data", "data_sha256", "batch_size") | {"code": "train.py a"}
     [difference] = differences(bare, bare | {"code": "train.py b"})
     assert (difference.name, difference.breaks) == ("code", "learning")
@@ -126,11 +126,11 @@ def test_breaking_differences_come_first() -> None:
     assert are_comparable(diffs) == "no"
 
 
-def test_facts_of_one_run_alone_are_no_differences() -> None:
+def test_options_of_only_one_run_are_not_differences() -> None:
     assert not differences(make_facts(1), make_facts(4, learning_rate="0.1"))
 
 
-def test_workers_of_unequal_means_say_nothing_of_their_number() -> None:
+def test_unequal_worker_resources_invalidate_scaling() -> None:
     two_each = make_facts(1, threads="2", num_cpus="2")
     diffs = differences(two_each, make_facts(2, threads="1", num_cpus="1", cpu="b"))
     assert [(diff.name, diff.breaks) for diff in diffs] == [
@@ -144,12 +144,12 @@ def test_workers_of_unequal_means_say_nothing_of_their_number() -> None:
     assert are_comparable(diffs) == "yes"
 
 
-def test_means_that_vary_alike_for_each_number_of_workers_are_no_flaw() -> None:
+def test_scaling_is_valid_if_all_worker_counts_have_the_same_resources() -> None:
     every = [make_facts(n, threads=cores, num_cpus=cores) for n in (1, 2) for cores in ("1", "2")]
     assert [(one.name, one.breaks) for one in differences(*every)] == [("threads", "no")]
 
 
-def test_the_targets_that_runs_had_are_told_where_they_are_judged_by_another() -> None:
+def test_the_runs_own_targets_are_named_if_another_one_is_used() -> None:
     own = [
         make_facts(own_target="acc >= 97"),
         make_facts(own_target="acc >= 90", target="acc >= 90"),
@@ -160,7 +160,7 @@ def test_the_targets_that_runs_had_are_told_where_they_are_judged_by_another() -
 
 
 def group(results: Sequence[Result], **facts: dict[str, str]) -> tuple[Group, ...]:
-    """Return the groups of runs; ``run_7`` has other facts than the usual ones."""
+    """Return the groups of runs. ``run_7`` adds facts of run 7 to the default ones."""
     return compare(
         results,
         {
@@ -170,7 +170,7 @@ def group(results: Sequence[Result], **facts: dict[str, str]) -> tuple[Group, ..
     ).groups
 
 
-def test_runs_of_one_kind_are_one_group_in_order_of_workers() -> None:
+def test_groups_are_ordered_by_workers() -> None:
     found = group([reaching(5, 4, 3.0), reaching(1, 1, 10.0), reaching(2, 4, 3.5)])
     assert [(one.label, one.num_workers, one.run_ids) for one in found] == [
         ("1 worker", 1, (1,)),
@@ -178,7 +178,7 @@ def test_runs_of_one_kind_are_one_group_in_order_of_workers() -> None:
     ]
 
 
-def test_speed_up_and_efficiency_are_against_the_first_group() -> None:
+def test_speed_up_and_efficiency_are_relative_to_the_first_group() -> None:
     base, two, four = group(
         [
             *(reaching(i, 1, s, samples_per_second=100.0) for i, s in enumerate([9, 10, 11])),
@@ -194,7 +194,7 @@ def test_speed_up_and_efficiency_are_against_the_first_group() -> None:
     assert (four.throughput_speedup, four.throughput_efficiency) == (3.0, 0.75)
 
 
-def test_a_run_that_did_not_reach_the_target_leaves_no_mean() -> None:
+def test_a_group_with_a_missed_target_has_no_mean() -> None:
     [found] = group([reaching(1, 1, 10.0), make_result(2), reaching(3, 1, 12.0)])
     assert (found.reached, found.run_ids) == (2, (1, 2, 3))
     times = known(found.training_seconds_to_target)
@@ -218,7 +218,7 @@ def test_phases_are_the_mean_of_the_runs_that_have_them() -> None:
 @pytest.mark.parametrize(
     ("facts", "labels"),
     [
-        # As few facts as tell the groups apart.
+        # Labels use as few facts as possible.
         (
             [{"backend": "gloo", "cpu": "x"}, {"backend": "nccl", "cpu": "x"}],
             ["1 worker, backend gloo", "1 worker, backend nccl"],
@@ -227,12 +227,12 @@ def test_phases_are_the_mean_of_the_runs_that_have_them() -> None:
             [{"backend": "nccl", "cpu": "x"}, {"backend": "nccl", "cpu": "y"}],
             ["1 worker, cpu x", "1 worker, cpu y"],
         ),
-        # A setting rather than the command that sets it.
+        # A setting is preferred to the command that contains it.
         (
             [{"command": f"train.py --rate {rate}", "learning_rate": rate} for rate in "12"],
             ["1 worker, learning rate 1", "1 worker, learning rate 2"],
         ),
-        # A setting rather than the code, and the code rather than a fact of the machine.
+        # A setting is preferred to the code, and the code to a fact of the machine.
         (
             [{"code": f"train.py {rate}", "cpu": rate, "learning_rate": rate} for rate in "12"],
             ["1 worker, learning rate 1", "1 worker, learning rate 2"],
@@ -251,14 +251,14 @@ def test_phases_are_the_mean_of_the_runs_that_have_them() -> None:
         ),
     ],
 )
-def test_labels_tell_groups_apart(facts: list[dict[str, str]], labels: list[str]) -> None:
+def test_labels_distinguish_groups(facts: list[dict[str, str]], labels: list[str]) -> None:
     of_runs = {f"run_{i}": one for i, one in enumerate(facts)}
     found = group([make_result(i) for i in range(len(facts))], **of_runs)
     assert [one.label for one in found] == labels
 
 
 @pytest.mark.parametrize("reported", [False, True])
-def test_runs_of_own_code_are_grouped_by_their_settings_whatever_their_seeds(
+def test_runs_of_own_code_are_grouped_by_settings_but_not_by_seeds(
     reported: bool,
 ) -> None:
     runs, facts = [], {}
@@ -287,14 +287,14 @@ def test_runs_of_own_code_are_grouped_by_their_settings_whatever_their_seeds(
         ("train.py --layers 1 2", "train.py --layers 1 3"),
     ],
 )
-def test_runs_of_own_code_with_other_options_are_other_groups(some: str, others: str) -> None:
+def test_different_options_of_own_code_form_different_groups(some: str, others: str) -> None:
     rows = [make_run(id=i, benchmark="", command=text) for i, text in enumerate((some, others), 1)]
     runs = [reaching(row.id, 2, 1.0) for row in rows]
     facts = {row.id: attributes_of(row, [], run) for row, run in zip(rows, runs, strict=True)}
     assert [group.run_ids for group in compare(runs, facts).groups] == [(1,), (2,)]
 
 
-def test_runs_are_grouped_by_the_attributes_that_are_asked_for() -> None:
+def test_runs_are_grouped_by_the_requested_attributes() -> None:
     facts = {
         i: make_facts(2, learning_rate=rate, dropout=dropout)
         for i, (rate, dropout) in enumerate(product("12", "34"), 1)
@@ -310,7 +310,7 @@ def test_runs_are_grouped_by_the_attributes_that_are_asked_for() -> None:
     [both] = compare(runs, facts, group_by=["lr"]).groups
     assert both.run_ids == (1, 2, 3, 4)
     assert "no run states lr, by" in compare(runs, facts, group_by=["lr"]).caution
-    # A swept option that is not asked for makes no groups.
+    # A swept option that is not in group_by does not separate groups.
     swept = [
         replace(run, swept={"dropout": facts[run.run_id]["dropout"], "latency": "5"})
         for run in runs
@@ -320,7 +320,7 @@ def test_runs_are_grouped_by_the_attributes_that_are_asked_for() -> None:
     assert compare([replace(r, target=None) for r in runs[:1]], facts, group_by=["x"]).groups
 
 
-def test_a_run_that_failed_early_is_of_the_kind_that_it_does_not_contradict() -> None:
+def test_a_run_that_failed_early_joins_a_group_with_matching_facts() -> None:
     results = [make_result(1, state="FAILED"), reaching(2, 1, 10.0), reaching(3, 2, 6.0)]
     facts = {one.run_id: make_facts(one.num_workers, learning_rate="0.1") for one in results}
     facts[1] = {name: facts[1][name] for name in SHAPE}
@@ -329,7 +329,7 @@ def test_a_run_that_failed_early_is_of_the_kind_that_it_does_not_contradict() ->
     assert found[0].reached == 1
 
 
-def test_as_many_workers_have_a_speed_up_and_no_efficiency() -> None:
+def test_equal_worker_counts_have_a_speed_up_but_no_efficiency() -> None:
     slow, fast = group(
         [reaching(1, 2, 10.0), reaching(2, 2, 5.0)],
         run_1={"learning_rate": "0.1"},
@@ -339,7 +339,7 @@ def test_as_many_workers_have_a_speed_up_and_no_efficiency() -> None:
     assert (slow.efficiency, fast.efficiency, fast.doubt) == (None, None, "")
 
 
-def test_an_efficiency_above_105_percent_is_doubted() -> None:
+def test_an_efficiency_above_105_percent_is_doubtful() -> None:
     one, usual, odd = group([reaching(1, 1, 21.0), reaching(2, 2, 10.0), reaching(3, 3, 2.0)])
     assert (one.doubt, usual.doubt) == ("", "")
     assert odd.doubt.startswith(
@@ -352,7 +352,7 @@ def test_an_efficiency_above_105_percent_is_doubted() -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("target", "acc >= 90"), ("data_sha256", "d2")])
-def test_nothing_is_faster_with_other_data_or_to_another_target(name: str, value: str) -> None:
+def test_groups_with_other_data_or_another_target_have_no_speed_up(name: str, value: str) -> None:
     base, two = group(
         [
             reaching(1, 1, 10.0, samples_per_second=100.0),
@@ -365,7 +365,7 @@ def test_nothing_is_faster_with_other_data_or_to_another_target(name: str, value
     assert (two.throughput_speedup, two.throughput_efficiency) == (None, None)
 
 
-def test_groups_that_had_other_seeds_did_not_do_the_same_work() -> None:
+def test_groups_with_different_seeds_did_different_work() -> None:
     results = [reaching(run, 1 + run % 2, 10.0) for run in range(1, 5)]
     seeds = {1: "1", 2: "1", 3: "8", 4: "2"}
     facts = {run: make_facts(1 + run % 2, seed=seed) for run, seed in seeds.items()}
@@ -376,7 +376,7 @@ def test_groups_that_had_other_seeds_did_not_do_the_same_work() -> None:
     assert not compare(results, facts).differences
 
 
-def test_seeds_of_many_groups_are_told_in_one_line() -> None:
+def test_seeds_of_many_groups_are_listed_in_one_line() -> None:
     results = [reaching(run, run, 10.0) for run in range(1, 21)]
     facts = {run: make_facts(run, seed="1" if run < 15 else str(run)) for run in range(1, 21)}
     [found] = compare(results, facts).differences
@@ -384,7 +384,7 @@ def test_seeds_of_many_groups_are_told_in_one_line() -> None:
     assert found.text == f"seed is {told}: not the same work"
 
 
-def test_runs_that_can_be_compared() -> None:
+def test_comparable_runs() -> None:
     said = judge(make_matrix((1, 2), 1))
     same = "They have the same data, target and batch size, as far as they state them."
     assert said.sentence == f"These runs can be compared. {same}" == f"{said.title}. {said.why}"
@@ -393,7 +393,7 @@ def test_runs_that_can_be_compared() -> None:
     assert (alone.sentence, alone.title) == ("", "Two runs make a comparison")
 
 
-def test_the_fastest_group_is_that_with_the_least_mean_time() -> None:
+def test_the_fastest_group_has_the_lowest_mean_time() -> None:
     matrix = make_matrix((1, 2, 4), 2)
     fastest = known(judge(matrix).fastest)
     assert (fastest.group, fastest.slowest) == (2, 0)
@@ -402,7 +402,7 @@ def test_the_fastest_group_is_that_with_the_least_mean_time() -> None:
     assert judge(replace(matrix, results=(other, *matrix.results[1:]))).fastest is None
     disturbed = replace(matrix.results[0], disturbed=("rank 0 waited",))
     findings = judge(replace(matrix, results=(disturbed, *matrix.results[1:])))
-    # The verdict says that contention may explain the lead.
+    # The verdict states that contention may explain the lead.
     assert (findings.verdict, known(findings.fastest).group) == ("disturbed", 2)
     assert judge(replace(matrix, groups=matrix.groups[:1])).fastest is None
 
@@ -414,7 +414,7 @@ def test_the_lead_of_the_fastest_group_is_tested_against_the_slowest_and_the_sec
     assert groups[fastest.group].swept == {"exchange": "topk", "bandwidth": "100"}
     assert groups[fastest.slowest].swept == {"exchange": "flat", "bandwidth": "5"}
     assert groups[known(fastest.second)].swept == {"exchange": "topk", "bandwidth": "20"}
-    # Six groups have 15 pairs.
+    # Six groups form 15 pairs.
     assert fastest.p == pytest.approx(15 * 2 / math.comb(10, 5))
     assert not fastest.can_tell
     pair = known(make_matrix((1, 2), 5).findings.fastest)
@@ -425,7 +425,7 @@ def test_the_lead_of_the_fastest_group_is_tested_against_the_slowest_and_the_sec
     assert (lone.p, lone.second) == (None, None)
 
 
-def test_without_a_time_the_group_with_the_highest_throughput_is_the_fastest() -> None:
+def test_without_a_time_the_highest_throughput_is_the_fastest() -> None:
     matrix = make_matrix((1, 2, 4), 2)
     missed = [replace(group, training_seconds_to_target=None) for group in matrix.groups]
     fastest = known(judge(replace(matrix, groups=tuple(missed))).fastest)
@@ -434,7 +434,7 @@ def test_without_a_time_the_group_with_the_highest_throughput_is_the_fastest() -
     assert fastest.times_faster == pytest.approx(rates[2] / rates[0])
 
 
-def test_swept_data_is_no_reason_against_comparing_but_has_no_fastest_group() -> None:
+def test_swept_data_is_comparable_but_has_no_fastest_group() -> None:
     facts = {1: make_facts(), 2: make_facts(data_sha256="d2"), 3: make_facts(data_sha256="d2")}
     assert find_differences(normalize(facts), ["dataset"]) == ()
     results = [replace(make_result(i, 1), swept={"dataset": str(min(i, 2))}) for i in facts]
@@ -443,7 +443,7 @@ def test_swept_data_is_no_reason_against_comparing_but_has_no_fastest_group() ->
     assert comparison.findings.fastest is None
 
 
-def test_an_unfinished_sweep_of_cores_is_no_reason_against_scaling() -> None:
+def test_an_unfinished_sweep_of_cores_does_not_invalidate_scaling() -> None:
     facts = {
         1: make_facts(1) | {"num_cpus": "1", "threads": "1", "cpu_limit": "1"},
         2: make_facts(1) | {"num_cpus": "2", "threads": "2", "cpu_limit": "2"},
@@ -454,7 +454,7 @@ def test_an_unfinished_sweep_of_cores_is_no_reason_against_scaling() -> None:
     assert find_differences(normalize(facts), ["cpus"]) == ()
 
 
-def test_reasons_come_before_what_else_differs() -> None:
+def test_reasons_come_before_other_differences() -> None:
     comparison = replace(
         make_matrix((1, 2), 1),
         comparable="no",
@@ -478,7 +478,7 @@ def test_reasons_come_before_what_else_differs() -> None:
     assert findings.fastest is None
 
 
-def test_a_departure_is_told_once_for_all_its_runs() -> None:
+def test_a_rule_violation_is_listed_once_for_all_its_runs() -> None:
     comparison = make_matrix((1, 2), 2)
     changed, target = "the code has changes", "its target is 90"
     rule_violations: list[tuple[str, ...]] = [(changed,), (), (changed,), (changed, target)]
@@ -490,7 +490,7 @@ def test_a_departure_is_told_once_for_all_its_runs() -> None:
     assert said.rule_violations == ("runs 1, 3, 4: the code has changes", "run 4: its target is 90")
 
 
-def test_a_disturbed_run_is_told_of_in_the_verdict_itself() -> None:
+def test_the_verdict_mentions_a_disturbed_run() -> None:
     comparison = make_matrix((1, 2), 1)
     first = replace(comparison.results[0], disturbed=("rank 0 waited for a core",))
     disturbed = replace(comparison, results=(first, comparison.results[1]))
@@ -502,7 +502,7 @@ def test_a_disturbed_run_is_told_of_in_the_verdict_itself() -> None:
     assert judge(replace(disturbed, comparable="no")).verdict == "no"
 
 
-def test_official_scores_and_runs_that_converge_too_fast_are_told() -> None:
+def test_official_scores_and_too_fast_convergence_are_noted() -> None:
     matrix = make_matrix((1, 2), 1)
     fast = Convergence(128, 6.0, 9.8, 9.2, True, 1.6, "they took 6 epochs")
     scored = replace(
@@ -517,7 +517,7 @@ def test_official_scores_and_runs_that_converge_too_fast_are_told() -> None:
     )
 
 
-def test_what_a_sweep_tells_of_many_groups_is_one_sentence() -> None:
+def test_significance_in_a_large_sweep_is_summarised_in_one_sentence() -> None:
     many, few = make_sweep((1, 2), 3), make_sweep((2,), 2)
     caution, note = judge(many).notes
     assert caution.startswith("with 3 runs of a group, no difference is significant")

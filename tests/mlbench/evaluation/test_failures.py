@@ -1,4 +1,4 @@
-"""Goodput between failures: as measured, and by Young's and Daly's formulas."""
+"""Goodput despite failures: as measured, and according to Young's and Daly's formulas."""
 
 import math
 from collections import Counter
@@ -16,7 +16,7 @@ from mlbench.report.tables import tables
 from tests.mlbench.evaluation.making import make_facts, make_result
 from tests.support.known import known
 
-# Of 10 steps of 2 s, each with a half for its checkpoint, and of those that were lost.
+# Ten steps of 2 s, one of them lost; each takes half a second for its checkpoint.
 _FIRST: dict[Any, float] = {"queued": 9, "start": 3, "compute": 8, "checkpoint": 2, "lost": 1}
 _LATER: dict[Any, float] = {"detection": 1, "restart": 2, "start": 3}
 _LATER |= {"compute": 12, "checkpoint": 3}
@@ -38,7 +38,7 @@ def failing(run_id: int) -> Result:
 
 
 def restarted_by_torchrun(run_id: int) -> Result:
-    """Return the same, but that torchrun began the processes anew, within one attempt."""
+    """Return the same result, but torchrun restarted the processes within one attempt."""
     seconds: Any = Counter(_FIRST) + Counter(_LATER) + Counter(idle=5)
     ranks = tuple(RankGoodput(rank, 1, seconds, 1, 3.0) for rank in (0, 1))
     return replace(failing(run_id), goodput=Goodput(0.5, {}, ranks))
@@ -46,10 +46,10 @@ def restarted_by_torchrun(run_id: int) -> Result:
 
 @pytest.mark.parametrize("make", [failing, restarted_by_torchrun])
 @pytest.mark.parametrize("faults", ["kill:every=30s", "none"])
-def test_a_group_that_fails_is_held_against_the_formula(
+def test_a_group_with_failures_is_compared_with_the_formula(
     make: Callable[[int], Result], faults: str
 ) -> None:
-    """Also if nobody ordered it to fail."""
+    """Failures that nobody injected count, too."""
     results = [make(1), make(2)]
     comparison = compare(results, {run.run_id: make_facts(2, faults=faults) for run in results})
     [row] = comparison.failures
@@ -63,7 +63,7 @@ def test_a_group_that_fails_is_held_against_the_formula(
     assert [table.rows for table in tables(comparison) if table.title == "Failures"]
 
 
-def test_nothing_keeps_more_than_all() -> None:
+def test_the_interval_of_goodput_stays_below_100_percent() -> None:
     def keeping(run_id: int, share: float) -> Result:
         seconds: Any = {"compute": share, "lost": 1 - share}
         ranks = (RankGoodput(0, 1, seconds), RankGoodput(0, 2, {}))
@@ -75,22 +75,20 @@ def test_nothing_keeps_more_than_all() -> None:
     assert 0.95 < known(known(row.kept).mean_high) < 1.0
 
 
-def test_groups_without_failures_are_left_out_unless_some_were_ordered() -> None:
+def test_groups_without_failures_are_left_out_unless_some_were_planned() -> None:
     whole = replace(failing(1), goodput=Goodput(0.5, {}, (RankGoodput(0, 1, _FIRST),)))
     assert compare([whole], {1: make_facts(2)}).failures == ()
     assert compare([whole], {1: make_facts(2, faults="kill:every=30s")}).failures
 
 
-def test_what_was_not_recorded_is_not_guessed() -> None:
+def test_unrecorded_values_are_not_estimated() -> None:
     facts = {1: make_facts(2, faults="kill:every=30s")}
     [found] = compare([replace(failing(1), checkpoints=None)], facts).failures
     assert (found.interval_seconds, found.expected, found.best_interval_seconds) == (None,) * 3
     assert compare([replace(failing(1), goodput=None)], facts).failures == ()
 
 
-def test_planned_failures_that_did_not_come_are_told_of_and_stops_are_no_part_of_the_formula() -> (
-    None
-):
+def test_missing_planned_failures_are_noted_and_stops_are_not_in_the_formula() -> None:
     quiet = [replace(make_result(run_id), goodput=goodput_of(compute=10.0)) for run_id in (1, 2)]
     facts = {run.run_id: make_facts(1, faults="stop:4s:every=8s") for run in quiet}
     compared = compare(quiet, facts)
@@ -108,7 +106,7 @@ def test_planned_failures_that_did_not_come_are_told_of_and_stops_are_no_part_of
 
 
 def goodput_of(**seconds: float) -> Goodput:
-    """Return the time breakdown of a run of one rank."""
+    """Return the time breakdown of a run with one rank."""
     buckets: Any = seconds
     return Goodput(
         seconds["compute"] / sum(seconds.values()), buckets, (RankGoodput(0, 1, buckets),)
@@ -119,7 +117,7 @@ _HOUR = 3600.0
 
 
 def simulate(interval: float, costs: Costs, random: Random, segments: int) -> float:
-    """Return the share of time that is kept, by drawing failures as they come."""
+    """Return the simulated share of time that failures leave."""
     wall, left, fails_in = 0.0, segments, random.expovariate(1 / costs.between)
     needed = interval + costs.checkpoint
     while left:
@@ -136,13 +134,13 @@ def simulate(interval: float, costs: Costs, random: Random, segments: int) -> fl
 
 @pytest.mark.parametrize("interval", [2.0, 10.0, 40.0])
 @pytest.mark.parametrize(("restart", "down"), [(0.0, 0.0), (5.0, 0.0), (5.0, 10.0)])
-def test_the_formula_is_what_failures_leave(interval: float, restart: float, down: float) -> None:
+def test_the_formula_matches_the_simulation(interval: float, restart: float, down: float) -> None:
     costs = Costs(checkpoint=1.0, restart=restart, between=30.0, down=down)
     simulated = simulate(interval, costs, Random(1), 10_000)  # noqa: S311 - no secret
     assert goodput(interval, costs) == pytest.approx(simulated, abs=0.02)
 
 
-def test_the_best_interval_is_the_best() -> None:
+def test_no_other_interval_is_better() -> None:
     costs = Costs(checkpoint=5.0, restart=600.0, between=24 * _HOUR)
     best = best_interval(costs)
     assert best == pytest.approx(youngs_interval(costs), rel=0.02)
@@ -151,7 +149,7 @@ def test_the_best_interval_is_the_best() -> None:
     assert max(tried, key=lambda one: goodput(one, costs)) == best
 
 
-def test_long_checkpoints_have_one_as_well() -> None:
+def test_long_checkpoints_have_a_best_interval() -> None:
     costs = Costs(checkpoint=1.0, restart=0.0, between=3.0)
     best = best_interval(costs)
     assert goodput(best, costs) > 0.999 * max(
@@ -160,6 +158,6 @@ def test_long_checkpoints_have_one_as_well() -> None:
     assert best_interval(Costs(6.0, 0.0, 3.0)) == 3
 
 
-def test_extremes() -> None:
+def test_extreme_costs() -> None:
     assert goodput(9.0, Costs(1.0, 5.0, math.inf)) == 0.9
     assert goodput(1e9, Costs(1.0, 5.0, 1.0)) == 0

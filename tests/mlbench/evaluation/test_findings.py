@@ -1,4 +1,4 @@
-"""Findings about runs: each rule where its cause is present, and where nothing is wrong."""
+"""Findings about runs: each rule with and without its cause."""
 
 from collections.abc import Mapping
 from dataclasses import astuple, replace
@@ -49,7 +49,7 @@ Seconds = Mapping[Bucket, float]
 
 
 def result_of(*ranks: Seconds, **fields: Any) -> Result:
-    """Return a result with these seconds of each rank by bucket, beside the usual ones."""
+    """Return a result in which each rank has these seconds by bucket, added to the defaults."""
     of_ranks = [RankGoodput(rank, 1, {**_USUAL, **seconds}) for rank, seconds in enumerate(ranks)]
     total: dict[Bucket, float] = {}
     for row in of_ranks:
@@ -72,7 +72,7 @@ def result_of(*ranks: Seconds, **fields: Any) -> Result:
 
 
 def only(result: Result, ranks: list[RankRow] | None = None, **run: Any) -> Finding:
-    """Return the only finding."""
+    """Return the result's single finding."""
     [finding] = findings_of(make_run(num_workers=2, **run), ranks or [], result)
     return finding
 
@@ -81,9 +81,9 @@ def test_a_healthy_run_has_no_finding() -> None:
     ranks = [RankRow(attempt=1, rank=rank, interference=QUIET) for rank in range(2)]
     run = make_run(num_workers=2)
     assert findings_of(run, ranks, result_of({}, {})) == ()
-    # Nor has one that has not started.
+    # A run that has not started has no finding.
     assert findings_of(run, ranks, make_result(1, 2)) == ()
-    # Communication is the whole benchmark.
+    # The communication benchmark does nothing but communicate.
     communicates = result_of({"communication": 900.0}, {"communication": 900.0})
     assert findings_of(make_run(benchmark="communication"), ranks, communicates) == ()
 
@@ -91,7 +91,7 @@ def test_a_healthy_run_has_no_finding() -> None:
 @pytest.mark.parametrize(
     "archive", ["cifar10", "cifar10-alone", "cifar10-mlbench", "gpt", "lstm", "frameworks-cifar10"]
 )
-def test_long_runs_that_were_published_have_no_finding_but_contention(
+def test_published_long_runs_have_no_finding_except_contention(
     archive: str, tmp_path: Path
 ) -> None:
     files = bundle.archives_in(_ARCHIVES / f"results-{archive}.mlbench", tmp_path)
@@ -118,29 +118,29 @@ def test_a_straggler_is_named_with_its_saving() -> None:
         "It was 28.0 s late: its own work takes 78 ms a step, that of the others 50 ms. "
         "The time is in computing."
     )
-    # The training without it takes 50 s, which is exact to 5 %.
+    # Training would take 50 s without the straggler, with an accuracy of 5 %.
     expected = (80 - 80 / 1.6, 80 - 52.5, 80 - 47.5)
     assert astuple(known(finding.saving)) == pytest.approx(expected)
 
 
-def test_waiting_for_data_costs_what_the_ranks_waited() -> None:
+def test_the_cost_of_data_loading_is_the_waiting_time() -> None:
     finding = only(result_of({"data": 20.0}, {"data": 30.0}))
     assert (finding.rule, finding.seconds) == ("data", 50.0)
     assert finding.text.startswith("Ranks waited 25.0 s of 111.0 s in steps for their next batch.")
     assert finding.saving == Saving(25.0, 20.0, 30.0)
 
 
-def test_the_saving_of_data_is_between_the_processes_of_a_worker() -> None:
+def test_the_saving_of_data_loading_is_between_those_of_the_processes() -> None:
     waits = (20.0, 30.0)
     ranks = tuple(
         RankResult(rank, 1000, None, 80.0, 0.08, 0.075, 0.1, {"data": wait}, 0.0)
         for rank, wait in enumerate(waits)
     )
-    # Half of the time went to contention, which the breakdown takes out of each phase.
+    # Contention took half of the time, which the breakdown subtracts from each phase.
     assert only(result_of({"data": 12.5}, ranks=ranks)).saving == Saving(12.5, 10.0, 15.0)
 
 
-def test_a_rank_that_never_joined_leaves_a_gap() -> None:
+def test_a_rank_that_never_joined_is_ignored() -> None:
     result = result_of({"data": 20.0}, {"data": 30.0})
     first, last = known(result.goodput).ranks
     goodput = replace(known(result.goodput), ranks=(first, replace(last, rank=2)))
@@ -157,17 +157,17 @@ def test_communication_names_the_limit_or_the_small_batch() -> None:
     finding = only(result_of(slow, slow, ranks=(small,)))
     assert finding.title == "The batch of a worker is small"
     assert "computes for 1 ms only" in finding.text
-    # Half as many steps communicate and wait.
+    # With twice the batch, half as many steps communicate and wait.
     assert finding.saving == Saving(51.5, 50.0, 51.5)
 
 
-def test_twice_the_batch_halves_what_a_step_costs_without_samples() -> None:
+def test_twice_the_batch_halves_the_fixed_costs_of_steps() -> None:
     slow: Seconds = {"communication": 100.0, "waiting": 10.0}
     phases = {"forward": 40.0, "optimizer": 6.0, "other": 4.0, "communication": 110.0}
     small = RankResult(0, 1000, None, 160.0, 0.16, 0.001, 0.7, phases, 0.0)
     result = result_of(slow, {**slow, "communication": 80.0}, ranks=(small, small))
     assert only(result).saving == Saving(55.0, 40.0, 60.0)
-    # All time outside of communication is computing.
+    # All time except communication is computation.
     unphased = replace(small, phases={"communication": 110.0, "other": 50.0})
     assert only(replace(result, ranks=(unphased,))).saving == Saving(50.0, 40.0, 55.0)
     # A straggler's work grows with the batch.
@@ -178,7 +178,7 @@ def test_twice_the_batch_halves_what_a_step_costs_without_samples() -> None:
     assert saving == Saving(50.0, 40.0, 55.0)
 
 
-def test_contention_is_told_even_where_it_cost_little() -> None:
+def test_contention_is_reported_even_if_it_cost_little() -> None:
     measured = replace(QUIET, waiting_seconds=6.0, seconds=100.0, top={"chromium": 9.0, "sh": 1.0})
     disturbed = RankInterference(1, 1, True, 0.06, None, "rank 1", measured)
     result = result_of({}, {"contention": 6.0}, interferences=(disturbed,), disturbed=("rank 1",))
@@ -191,7 +191,7 @@ def test_contention_is_told_even_where_it_cost_little() -> None:
 
 
 @pytest.mark.parametrize(("waited", "rule"), [(24.0, "contention"), (10.0, "straggler")])
-def test_a_rank_that_other_programs_delay_is_no_straggler(waited: float, rule: str) -> None:
+def test_a_rank_delayed_by_other_programs_is_not_a_straggler(waited: float, rule: str) -> None:
     late = Straggler(1, 28.0, {"compute": 28.0, "data": 0.0, "checkpoint": 0.0}, 1.6)
     stragglers = Stragglers(1.6, (late, replace(late, rank=0, seconds=0.0)), "late", named=1)
     measured = replace(QUIET, waiting_seconds=waited, seconds=100.0)
@@ -209,9 +209,9 @@ def test_a_rank_that_other_programs_delay_is_no_straggler(waited: float, rule: s
         ({"threads": 4}, 0.1, 390.0, ""),
         ({}, 0.4, 390.0, ""),
         ({}, 0.74, 390.0, "Rank 0 has 3.9 ready threads on average on 1 core"),
-        # One thread, and those that communicate.
+        # One computing thread, and threads that communicate.
         ({}, 0.5, 180.0, ""),
-        # An earlier version did not count them.
+        # Earlier versions did not count ready threads.
         ({}, 0.5, None, ""),
     ],
 )
@@ -241,7 +241,7 @@ def test_a_cpu_limit_and_a_memory_limit() -> None:
     throttled = interference(throttled_seconds=30.0, self_contention_seconds=30.0)
     finding = only(result_of({"stopped": 30.0}, {"stopped": 20.0}), throttled)
     assert (finding.rule, finding.seconds) == ("cpu_limit", 50.0)
-    # A process that a signal stopped has no CPU limit.
+    # A process stopped by a signal has no CPU limit.
     assert findings_of(make_run(), interference(), result_of({"stopped": 30.0}, {})) == ()
     finding = only(result_of({}, {}), interference(pod_pressure_seconds={"memory": 20.0}))
     assert finding.rule == "memory"
@@ -258,11 +258,11 @@ def test_evaluation_and_checkpoints_that_are_too_frequent() -> None:
     assert finding.saving == Saving(15.0, 15.0, 15.0)
 
 
-def test_a_long_start_counts_unless_the_run_broke_off() -> None:
+def test_a_long_start_counts_unless_the_run_was_interrupted() -> None:
     slow: Seconds = {"initialization": 160.0}
     assert only(result_of(slow, slow), state="FINISHED").title == "64 % of the time was start-up"
-    assert findings_of(make_run(num_workers=2), [], result_of(slow, slow)) == ()  # it still trains
-    # The time of a run that recorded no training is not known.
+    assert findings_of(make_run(num_workers=2), [], result_of(slow, slow)) == ()  # still training
+    # The time of a run that recorded no training is unknown.
     unknown = result_of(slow, slow, training_seconds=None)
     assert findings_of(make_run(num_workers=2, state="FINISHED"), [], unknown) == ()
     hung = Outcome("hung", "hung after 3 steps", "hung")
@@ -274,7 +274,7 @@ def test_a_long_start_counts_unless_the_run_broke_off() -> None:
 @pytest.mark.parametrize(
     ("faults", "title"), [(None, "2 restarts"), ("kill:every=10s", "2 planned restarts")]
 )
-def test_restarts_cost_what_was_discarded(faults: str | None, title: str) -> None:
+def test_restarts_cost_the_discarded_time(faults: str | None, title: str) -> None:
     result = result_of({"lost": 12.0}, {"restart": 8.0}, resumptions=(Resumption(5, 41, True),))
     finding = only(result, attempt=3, faults=faults)
     assert (finding.title, finding.seconds) == (title, 20.0)
@@ -293,7 +293,7 @@ def test_restarts_cost_the_start_up_of_later_attempts() -> None:
 def test_the_largest_saving_comes_first() -> None:
     slow: Seconds = {"data": 50.0, "evaluation": 90.0}
     findings = findings_of(make_run(num_workers=2), [], result_of(slow, slow))
-    # Half of the evaluations are left, so that their removal saves 45 s.
+    # Half of the evaluations would remain, so fewer evaluations save 45 s.
     assert [finding.rule for finding in findings] == ["data", "evaluation"]
     assert [finding.seconds for finding in findings] == [100.0, 180.0]
 
@@ -321,7 +321,7 @@ def test_a_prediction_is_checked_by_a_later_run() -> None:
     assert (
         problem == "the runs differ in their workers or samples, so their times cannot be compared"
     )
-    # Code without a tracker records steps only.
+    # Code without a tracker records only steps.
     before, after = (replace(result, samples=None) for result in (before, after))
     assert isinstance(check(before, after), Check)
     shorter = tuple(replace(rank, steps=500) for rank in after.ranks)

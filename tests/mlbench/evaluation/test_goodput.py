@@ -1,4 +1,4 @@
-"""Every worker-second is in one bucket: they add up, and each has what its rule says."""
+"""Goodput: each worker-second is in exactly one bucket, and each bucket follows its rule."""
 
 from collections.abc import Mapping
 from random import Random
@@ -25,7 +25,7 @@ _RUN |= {"num_workers": 2, "attempt": 1, "state": "FINISHED"}
 def row(
     rank: int = 0, attempt: int = 1, began: float = 0, ended: float | None = 40, **more: Any
 ) -> RankRow:
-    """Make a worker's part in an attempt: it took a second to start its process."""
+    """Return a worker's part in an attempt. Its process starts within a second."""
     given: dict[str, Any] = {
         "exit_code": None if ended is None else 0,
         "reported_at": START + began + 1,
@@ -70,8 +70,8 @@ def test_a_run_without_failures() -> None:
     assert largest([usage, usage]) == "evaluation"
 
 
-# Both ranks are at step 10 s after 10 s of training, and save it in a second. Rank 1 is killed
-# at 30, rank 0 hangs in an exchange until it is stopped at 33; the next attempt restores step 10.
+# Both ranks reach step 100 after 10 s of training, and save it within a second. Rank 1 is killed at
+# 30 s. Rank 0 hangs in an exchange until it is stopped at 33 s. The next attempt restores step 100.
 _KILLED = (
     row(0, ended=33, exit_code=-15),
     row(1, ended=30, exit_code=-9),
@@ -92,7 +92,7 @@ _SAVING: Values = {14: 0, 15: 1, 29: 1, 40: 1, 58: 1}
 _FIRST = {"start": 1, "initialization": 3, "compute": 10, "checkpoint": 1, "lost": 15}
 
 
-def test_what_is_done_after_the_checkpoint_is_lost() -> None:
+def test_work_after_the_checkpoint_is_lost() -> None:
     usage = goodput(
         *_KILLED,
         ended=61,
@@ -111,8 +111,8 @@ def test_what_is_done_after_the_checkpoint_is_lost() -> None:
     assert usage.share == pytest.approx(56 / 122)
 
 
-def test_without_records_of_checkpoints_the_steps_tell_what_is_lost() -> None:
-    # The second process begins at step 101, so all that followed step 100 was done again.
+def test_without_recorded_checkpoints_steps_determine_the_lost_time() -> None:
+    # The second process starts at step 101, so all steps after 100 were repeated.
     found = goodput(
         *_KILLED,
         ended=61,
@@ -124,7 +124,7 @@ def test_without_records_of_checkpoints_the_steps_tell_what_is_lost() -> None:
     assert of(found, rank=1)["unknown"] == 29
 
 
-def test_code_that_begins_anew_loses_all() -> None:
+def test_code_that_restarts_from_scratch_loses_everything() -> None:
     clocks: Values = {4: 0, 29: 25, 40: 0, 58: 18}
     steps: Values = {4: 0, 29: 250, 40: 0, 58: 180}
     found = goodput(*_KILLED, ended=61, run={"attempt": 2}, train_seconds_0=clocks, step_0=steps)
@@ -132,7 +132,7 @@ def test_code_that_begins_anew_loses_all() -> None:
     assert of(found, attempt=2)["compute"] == 18
 
 
-def test_an_attempt_whose_checkpoints_nobody_restores_is_lost() -> None:
+def test_an_attempt_without_restored_checkpoints_is_lost() -> None:
     rows = [row(0, n, began=20 * (n - 1), ended=20 * n - 2, exit_code=-9) for n in (1, 2)]
     usage = goodput(
         *(*rows, row(0, 3, began=40, ended=60)),
@@ -148,8 +148,8 @@ def test_an_attempt_whose_checkpoints_nobody_restores_is_lost() -> None:
     assert of(usage, attempt=3)["compute"] == 18
 
 
-def test_who_communicates_least_has_not_waited() -> None:
-    # In the first ten seconds, rank 1 is the slower one; then rank 0.
+def test_the_rank_that_communicates_least_does_not_wait() -> None:
+    # Rank 1 is slower in the first ten seconds, and rank 0 afterwards.
     clock: Values = {2: 0, 12: 10, 22: 20}
     usage = goodput(
         row(0, ended=22),
@@ -165,7 +165,7 @@ def test_who_communicates_least_has_not_waited() -> None:
     assert of(usage)["compute"] == 14
 
 
-def test_what_is_not_recorded_is_unknown() -> None:
+def test_unrecorded_time_is_unknown() -> None:
     silent = goodput(row())
     assert (of(silent)["unknown"], silent.share) == (39, None)
     active = {"state": "STARTED"}
@@ -177,7 +177,7 @@ def test_what_is_not_recorded_is_unknown() -> None:
     assert (stopped["unknown"], stopped["idle"], stopped.get("detection")) == (10, 1, None)
 
 
-def test_processes_that_torchrun_began_anew() -> None:
+def test_processes_restarted_by_torchrun() -> None:
     restarted = row(processes=Processes((0, 1), {"0": START + 2, "2": START + 21}))
     clock: Values = {4: 0, 14: 10, 25: 5, 40: 20}
     steps: Values = {4: 0, 9: 50, 9.1: 51, 14: 100, 25: 51, 40: 200}
@@ -212,7 +212,7 @@ def check_adds_up(random: Random) -> None:
 
 
 def history(random: Random) -> tuple[list[RankRow], Columns, float]:
-    """Return any run: restarts, ranks without totals, clocks that jump, and steps restored."""
+    """Return a random run with restarts, ranks without totals, clock jumps and restored steps."""
     rows, series = [], dict[str, dict[str, Column]]()
     ranks, at = random.randint(1, 4), random.random()
     for attempt in range(1, random.randint(2, 5)):
@@ -248,12 +248,12 @@ def history(random: Random) -> tuple[list[RankRow], Columns, float]:
 
 
 def fault(text: str, at: float, rank: int = 0) -> InjectedFault:
-    """Make a fault that was carried out in the first attempt."""
+    """Return a fault that was injected in the first attempt."""
     return InjectedFault(rank, text, at=START + at, attempt=1)
 
 
-def test_time_in_which_a_rank_was_stopped_is_not_goodput() -> None:
-    # Each rank is stopped for 5 s, in which the other one waits for it in an exchange.
+def test_time_while_a_rank_is_stopped_is_not_goodput() -> None:
+    # Each rank is stopped for 5 s, while the other one waits for it in an exchange.
     usage = goodput(
         row(0, ended=32),
         row(1, ended=32),
@@ -273,8 +273,8 @@ def test_time_in_which_a_rank_was_stopped_is_not_goodput() -> None:
 
 
 @pytest.mark.parametrize("clock_runs", [True, False])
-def test_a_stop_that_an_agent_noticed_is_not_goodput(clock_runs: bool) -> None:
-    # A machine that sleeps for 5 s stops the clock of its processes; a signal does not.
+def test_a_stop_measured_by_an_agent_is_not_goodput(clock_runs: bool) -> None:
+    # A machine that is suspended for 5 s stops the clocks of its processes; a signal does not.
     measured = Interference(
         **QUIET | {"stopped": ((START + 10, START + 15),), "waiting_seconds": 0}
     )
@@ -291,7 +291,7 @@ def test_a_stop_that_an_agent_noticed_is_not_goodput(clock_runs: bool) -> None:
         assert of(usage, rank)["compute"] == 15
 
 
-def test_a_slowed_rank_costs_the_samples_that_it_did_not_do() -> None:
+def test_a_slowed_rank_costs_the_missing_samples() -> None:
     usage = goodput(
         row(0, ended=22),
         ended=22,
@@ -314,7 +314,7 @@ def test_a_fault_that_slowed_nothing_costs_nothing() -> None:
     assert "stopped" not in of(usage)
 
 
-def test_cores_that_other_programs_or_a_quota_held_are_not_compute() -> None:
+def test_contention_and_throttling_are_not_compute_time() -> None:
     measured = Interference(
         **QUIET | {"seconds": 40.0, "waiting_seconds": 20.0, "throttled_seconds": 10.0}
     )
@@ -325,14 +325,14 @@ def test_cores_that_other_programs_or_a_quota_held_are_not_compute() -> None:
         communication_seconds_0={2: 0, 42: 8},
     )
     found = of(usage)
-    # Of 30 s that no quota took, 20 s were contention: two thirds of each phase.
+    # Without throttling 30 s remain. Contention took 20 s of them: two thirds of each phase.
     assert (found["stopped"], found["contention"]) == (10, 20)
     assert found["compute"] == pytest.approx(22 / 3)
     assert found["communication"] == pytest.approx(8 / 3)
 
 
 @pytest.mark.parametrize("bucket", ["diverged", "hung"])
-def test_time_after_a_run_could_not_succeed_is_wasted(bucket: Any) -> None:
+def test_time_after_a_run_diverged_or_hung_is_wasted(bucket: Any) -> None:
     rows, series = [row(0, ended=42)], columns(train_seconds_0={2: 0, 12: 10, 42: 40})
     found = goodput_of(RunRow(**_RUN), rows, START + 42, series, (at_us(12), bucket))
     assert of(known(found)) == {"start": 1, "initialization": 1, "compute": 10, bucket: 30}
@@ -345,8 +345,8 @@ def breakdown(
     return known(breakdown_of(row, rows, START + ended, columns(**series), bins))
 
 
-def test_the_breakdown_over_time_has_each_bucket_where_it_was() -> None:
-    # Rank 0 waits for rank 1 in the first ten seconds only, and loads data in the other ten.
+def test_the_breakdown_over_time_places_each_bucket() -> None:
+    # Rank 0 waits for rank 1 in the first ten seconds, and loads data in the next ten.
     clock: Values = {2: 0, 12: 10, 22: 20}
     found = breakdown(
         row(0, ended=22),
@@ -358,7 +358,7 @@ def test_the_breakdown_over_time_has_each_bucket_where_it_was() -> None:
         train_seconds_1=clock,
         communication_seconds_0={2: 0, 12: 6, 22: 8},
         communication_seconds_1={2: 0, 12: 1, 22: 3},
-        data_seconds_0={22: 5},  # A phase is not recorded before it is entered.
+        data_seconds_0={22: 5},  # Phases are recorded once they have been entered.
     )
     assert (found.begin_seconds, found.bin_seconds, found.attempts) == (0, 2, (0,))
     assert found.discarded == ()
@@ -372,7 +372,7 @@ def test_the_breakdown_over_time_has_each_bucket_where_it_was() -> None:
     }
 
 
-def test_a_phase_that_is_recorded_at_its_end_is_where_it_was() -> None:
+def test_a_phase_recorded_at_its_end_is_placed_where_it_ran() -> None:
     found = breakdown(
         row(0, ended=22),
         bins=11,
@@ -404,12 +404,12 @@ def test_the_breakdown_over_time_shows_attempts_and_the_discarded_branch() -> No
     assert (branch.begin_seconds, branch.end_seconds) == pytest.approx((15, 39.5), abs=1e-5)
     assert {name: sum(bins) for name, bins in found.seconds.items()} == pytest.approx(usage.seconds)
     lost = [round(seconds, 3) for seconds in found.seconds["lost"]]
-    # Both ranks lose what follows the checkpoint; rank 1 until it is killed.
+    # Both ranks lose the time after the checkpoint, rank 1 until it is killed.
     assert lost == [0] * 15 + [2] * 15 + [0] * 31
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_each_bin_has_all_its_worker_seconds(seed: int) -> None:
+def test_each_bin_contains_all_worker_seconds(seed: int) -> None:
     random = Random(seed)  # noqa: S311 - reproducible
     for _ in range(30):
         rows, series, ended = history(random)
@@ -419,7 +419,7 @@ def test_each_bin_has_all_its_worker_seconds(seed: int) -> None:
         usage = known(goodput_of(run, rows, START + ended, series))
         totals = {bucket: sum(bins) for bucket, bins in found.seconds.items()}
         assert totals == pytest.approx(usage.seconds, abs=0.001)
-        # After the last rank was assigned, all workers are in each bin.
+        # Once the last rank is assigned, each bin contains all workers.
         last = sum(bins[-1] for bins in found.seconds.values())
         workers = len({entry.rank for entry in rows})
         assert last == pytest.approx(workers * found.bin_seconds, abs=0.001)

@@ -1,4 +1,4 @@
-"""The result of a run that MLBench's original tracker reported."""
+"""Results of runs reported by MLBench's original tracker."""
 
 from collections.abc import Mapping
 
@@ -43,8 +43,8 @@ def test_training_time_and_phases_are_the_sums_of_the_epochs() -> None:
     assert result.communication_share == pytest.approx(5 / 16)
 
 
-def test_the_target_is_reached_after_the_training_time_that_rank_0_reports_with_it() -> None:
-    """Not after that of the epoch, which may end later, in which evaluation is done."""
+def test_the_time_to_target_is_reported_by_rank_0() -> None:
+    """The training time of the epoch may end later and include evaluation."""
     result = evaluated(
         CumulativeTrainTimeEpoch_0={10: 8, 30: 9},
         TotalCumulativeTrainTime_0={25: 15.5},
@@ -56,16 +56,16 @@ def test_the_target_is_reached_after_the_training_time_that_rank_0_reports_with_
     assert result.phases["communication"] == 4.0
 
 
-def test_steps_that_nobody_knows_are_other_time() -> None:
+def test_unknown_phases_are_other_time() -> None:
     found = evaluated(CumulativeTrainTimeEpoch_0={10: 8}, agg_0={10: 3}, mine_0={10: 4})
     assert found.phases == {"communication": 3.0, "other": 5.0}
 
 
-def test_what_is_recorded_under_our_names_stays() -> None:
+def test_totals_with_current_names_are_not_replaced() -> None:
     found = evaluated(CumulativeTrainTimeEpoch_0={10: 8}, train_seconds_0={10: 3})
     assert found.training_seconds == 3.0
 
 
-def test_the_same_names_in_other_code_mean_nothing() -> None:
+def test_the_names_are_ignored_in_other_code() -> None:
     found = evaluated(backward_0={10: 8}, forward_0={10: 3})
     assert (found.phases, found.training_seconds) == ({}, None)

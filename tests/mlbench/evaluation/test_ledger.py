@@ -1,4 +1,4 @@
-"""Ledger of a benchmark set: which runs count, and whether it agrees with its archives."""
+"""Ledger of a benchmark set: which runs count, and whether it matches its archives."""
 
 import re
 from collections.abc import Mapping
@@ -34,11 +34,11 @@ def remarks(slot: Slot) -> list[tuple[int, bool, str]]:
     return [(one.run_id, one.counts, one.remark) for one in slot.trials]
 
 
-def test_a_place_is_named_by_its_workers_and_repeat() -> None:
+def test_a_slot_is_named_by_its_workers_and_repeat() -> None:
     assert run_names("set", PLAN) == ["set-w2-r1", "set-w1-r1", "set-w2-r2", "set-w1-r2"]
 
 
-def test_a_run_that_crashed_stays_and_another_may_be_run_with_a_fresh_seed() -> None:
+def test_a_crashed_run_is_kept_and_repeated_with_a_new_seed() -> None:
     found = slots(entry(1, 7, "FAILED"), entry(2, 8), entry(3, 9, "STARTED"))
     assert [slot.is_open for slot in found] == [True, False, False, True]
     assert remarks(found[0]) == [(7, False, "crashed")]
@@ -50,18 +50,18 @@ def test_a_run_that_crashed_stays_and_another_may_be_run_with_a_fresh_seed() -> 
     assert describe(again) == "1 of 4 slots have a run that counts; 2 runs; 1 crashed"
 
 
-def test_a_task_without_seeds_has_none() -> None:
+def test_a_task_without_seeds_gets_no_new_seed() -> None:
     [slot] = slots_of("set", [Planned(1, None)], [entry(1, 7, "FAILED", seed=None)], official=False)
     assert next_seed(slot, [slot]) is None
 
 
-def test_a_deleted_run_leaves_its_trace() -> None:
+def test_a_deleted_run_stays_in_the_ledger() -> None:
     found = slots(entry(1, 7, deleted=True), entry(1, 8))
     assert remarks(found[0]) == [(7, False, "deleted"), (8, True, "")]
     assert describe(found) == "1 of 4 slots have a run that counts; 2 runs; 1 deleted"
 
 
-def test_stand_ins_of_earlier_versions_still_count() -> None:
+def test_replacement_runs_of_earlier_versions_count() -> None:
     [first, *_] = slots(entry(1, 1, disturbed=True), entry(1, 2))
     assert remarks(first) == [(1, False, "disturbed: run 2 stands in for it"), (2, True, "")]
     [first, *_] = slots(entry(1, 1, disturbed=True), entry(1, 2, disturbed=True))
@@ -77,16 +77,14 @@ def test_stand_ins_of_earlier_versions_still_count() -> None:
         (entry(1, 7, disturbed=True), "disturbed"),
     ],
 )
-def test_of_an_official_set_every_run_counts_and_none_is_run_again(
-    ended: Entry, remark: str
-) -> None:
+def test_every_run_of_an_official_set_counts_and_is_not_repeated(ended: Entry, remark: str) -> None:
     found = slots(ended, entry(2, 8, "STARTED"), official=True)
     assert [slot.is_open for slot in found] == [False, False, True, True]
     assert remarks(found[0]) == [(7, True, remark)]
     assert remarks(found[1]) == [(8, False, "running")]
 
 
-def test_a_sweep_names_its_combinations_by_their_numbers() -> None:
+def test_slots_of_a_sweep_are_named_by_combination() -> None:
     flat, bucketed = {"exchange": "flat"}, {"exchange": "bucketed"}
     plan = [Planned(2, 1, flat), Planned(2, 1, bucketed), Planned(2, 2, bucketed)]
     assert run_names("set", plan) == ["set-w2-c1-r1", "set-w2-c2-r1", "set-w2-c2-r2"]
@@ -94,7 +92,7 @@ def test_a_sweep_names_its_combinations_by_their_numbers() -> None:
 
 _AT = "2026-11-24T07:13:14.073824Z"
 _PLAN = [Planned(1, seed) for seed in (1, 2, 3)]
-# The first run of slot 2 was disturbed, and an earlier version ran another one in its stead.
+# The first run of slot 2 was disturbed, and an earlier version replaced it.
 _ENTRIES = [
     Entry(1, 4, 1, "FINISHED", ""),
     Entry(2, 5, 2, "FINISHED", "", disturbed=True),
@@ -113,7 +111,7 @@ _HONEST = made(_ENTRIES)
 
 
 def archived(*, states_set: bool) -> dict[int, tuple[Run, SetAtSealing | None]]:
-    """Return what the archives of the honest set's runs say."""
+    """Return the records in the archives of the unmodified set."""
     names = {slot.number: slot.name for slot in _HONEST.slots}
     found = {}
     for i, entry in enumerate(_ENTRIES):
@@ -127,7 +125,7 @@ def archived(*, states_set: bool) -> dict[int, tuple[Run, SetAtSealing | None]]:
 
 
 @pytest.mark.parametrize("states_set", [True, False])
-def test_an_honest_ledger_has_no_problem(*, states_set: bool) -> None:
+def test_an_unmodified_ledger_has_no_problem(*, states_set: bool) -> None:
     assert check_ledger(_HONEST, archived(states_set=states_set)) == ([], [])
 
 
@@ -136,11 +134,11 @@ def without(run_id: int) -> tuple[RunSet, _Archived]:
     return made([entry for entry in _ENTRIES if entry.run_id != run_id]), left
 
 
-def test_an_attempt_that_was_taken_out_is_missed() -> None:
+def test_a_removed_run_is_detected() -> None:
     forged, left = without(5)
     problems, _ = check_ledger(forged, left)
     assert problems[0] == "run 6: the ledger lacks run 5 of its set"
-    # Archives of earlier versions do not know of it: the gap is named.
+    # Archives of earlier versions do not list earlier runs, so only the gap is noted.
     old = {run_id: (run, None) for run_id, (run, _) in left.items()}
     problems, [note] = check_ledger(forged, old)
     assert problems == []
@@ -148,7 +146,7 @@ def test_an_attempt_that_was_taken_out_is_missed() -> None:
 
 
 @pytest.mark.parametrize("states_set", [True, False])
-def test_another_attempt_than_the_one_that_counts_is_found(*, states_set: bool) -> None:
+def test_a_wrong_counting_run_is_detected(*, states_set: bool) -> None:
     trials = _HONEST.slots[1].trials
     swapped = tuple(replace(trial, counts=not trial.counts) for trial in trials)
     slots = list(_HONEST.slots)
@@ -160,13 +158,13 @@ def test_another_attempt_than_the_one_that_counts_is_found(*, states_set: bool) 
 
 
 @pytest.mark.parametrize("states_set", [True, False])
-def test_a_disturbed_run_that_is_called_quiet_is_found(*, states_set: bool) -> None:
+def test_a_disturbed_run_declared_undisturbed_is_detected(*, states_set: bool) -> None:
     quiet = [replace(entry, disturbed=False) for entry in _ENTRIES]
     problems, _ = check_ledger(made(quiet), archived(states_set=states_set))
     assert problems[0] == "run 5: the ledger has disturbed False, its archive True"
 
 
-def test_a_set_that_was_registered_at_another_time_or_with_another_plan_is_found() -> None:
+def test_a_changed_registration_time_or_plan_is_detected() -> None:
     earlier, _ = check_ledger(
         made(_ENTRIES, created_at="2025-12-24T00:00:00Z"), archived(states_set=True)
     )
@@ -176,7 +174,7 @@ def test_a_set_that_was_registered_at_another_time_or_with_another_plan_is_found
         made(_ENTRIES, created_at="2026-11-24T07:13:16.5Z"), archived(states_set=False)
     )
     assert re.fullmatch(r"run 4: it was submitted at .*, before the set was registered", later)
-    # One repeat is left out: slot 3 with its run.
+    # One repeat is missing: slot 3 with its run.
     shorter = made(_ENTRIES[:3], _PLAN[:2])
     left = {run_id: its for run_id, its in archived(states_set=True).items() if run_id != 7}
     problems, _ = check_ledger(shorter, left)
@@ -184,7 +182,7 @@ def test_a_set_that_was_registered_at_another_time_or_with_another_plan_is_found
     assert len(problems) == 3
 
 
-def test_a_summary_that_does_not_follow_and_a_foreign_run_are_found() -> None:
+def test_a_wrong_summary_and_a_foreign_run_are_detected() -> None:
     runs = archived(states_set=True)
     problems, _ = check_ledger(replace(_HONEST, text="3 of 3 slots; 3 runs"), runs)
     assert len(problems) == 1

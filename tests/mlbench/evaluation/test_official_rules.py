@@ -1,4 +1,4 @@
-"""Divisions, and violations of the closed division."""
+"""Divisions, and violations of the closed division's rules."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -22,18 +22,18 @@ STEADY = {"seconds": 0.5, "rounds": 1000, "warmup": 5, "check": True}
 
 
 def violations(settings: dict[str, Any] | None = None, **fields: Any) -> list[str]:
-    """Return the violations of a run that states these settings."""
+    """Return the rule violations of a run that reported these settings."""
     run = make_run(**{"benchmark": "communication", "settings": settings, **fields})
     return rule_violations(run, [])
 
 
-def test_official_tasks_are_the_closed_division() -> None:
+def test_official_tasks_are_in_the_closed_division() -> None:
     assert division(make_run(benchmark="digits")) == "closed"
     assert division(make_run(benchmark="", command="python main.py")) == "open"
 
 
 @pytest.mark.slow
-def test_a_real_run_keeps_the_rules(tmp_path: Path) -> None:
+def test_a_real_run_follows_the_rules(tmp_path: Path) -> None:
     ranks = start_ranks(tmp_path, 1, "-m", "mlbench_worker.tasks.digits", "--goal", "90")
     finish(ranks)
     [settings] = ranks[0].stated("settings")
@@ -51,7 +51,7 @@ def test_each_violation_is_a_sentence() -> None:
     ]
 
 
-def test_a_recipe_has_a_learning_rate_of_its_own() -> None:
+def test_a_recipe_determines_the_learning_rate() -> None:
     rules = BENCHMARKS["cifar10-resnet"].rules
     settings = {name: permitted[0] for name, permitted in rules.items()}
     for recipe, rate, other in (("he-2015", 0.1, 0.02), ("mlbench-2020", 0.02, 0.1)):
@@ -65,13 +65,13 @@ def test_a_recipe_has_a_learning_rate_of_its_own() -> None:
     assert sentence == "epochs is 164; the task's rules say 8"
 
 
-def test_other_data_than_the_standard_is_said_to_be() -> None:
+def test_other_data_than_the_standard_data_is_a_violation() -> None:
     settings = {name: permitted[0] for name, permitted in BENCHMARKS["digits"].rules.items()}
     [sentence] = violations(settings | {"data_sha256": "0123"}, benchmark="digits")
     assert sentence.startswith("the data is not the standard data: data_sha256 is 0123; ")
 
 
-def test_values_are_written_as_on_the_command_line() -> None:
+def test_violations_show_values_as_on_the_command_line() -> None:
     for changed, sentence in (
         ({"check": False}, "check is false; the task's rules say true"),
         ({"rounds": None}, "rounds is none; the task's rules say 1000"),
@@ -82,10 +82,10 @@ def test_values_are_written_as_on_the_command_line() -> None:
     assert violations(without) == ["warmup is not stated; the task's rules say 5"]
     assert violations(None, state="STARTED") == []
     assert violations(None, state="FAILED") == ["the run has not stated its settings"]
-    assert violations(None, benchmark="steps", state="FINISHED") == [], "it has no rules"
+    assert violations(None, benchmark="steps", state="FINISHED") == [], "the benchmark has no rules"
 
 
-def test_code_that_is_not_committed_is_a_violation() -> None:
+def test_uncommitted_code_is_a_violation() -> None:
     run = make_run()
     assert rule_violations(run, [COMMITTED, ReportedMachine(hostname="c"), ReportedMachine()]) == []
     [sentence] = rule_violations(run, [COMMITTED, CHANGED, CHANGED])
@@ -97,9 +97,9 @@ def test_the_open_division_has_no_rules() -> None:
     assert rule_violations(own, [CHANGED]) == []
 
 
-def test_limits_that_are_not_in_force_are_violations() -> None:
+def test_limits_without_effect_are_violations() -> None:
     run = make_run(max_bandwidth=20.0, num_cpus=0.5)
-    # The kernel rounds, and a worker that is bound to cores has no limit of time.
+    # The kernel rounds rates, and a worker bound to cores has no CPU limit.
     in_force = ReportedMachine(bandwidth_limit=20.000001, cpu_limit=0.5)
     assert rule_violations(run, [in_force, ReportedMachine(bandwidth_limit=19.0)]) == []
     assert rule_violations(
@@ -126,7 +126,7 @@ def test_failures_are_violations_once_they_happen() -> None:
     assert rule_violations(run, []) == ["failures were ordered: kill:every=15s"]
 
 
-def test_a_run_from_before_there_was_an_option_keeps_the_rules() -> None:
+def test_a_run_without_a_newer_option_follows_the_rules() -> None:
     rules = BENCHMARKS["digits"].rules
     usual = {name: permitted[0] for name, permitted in rules.items() if name != "recipe"}
     assert violations(usual, benchmark="digits") == []

@@ -1,4 +1,4 @@
-"""Result of a run: each figure from the values that define it, and its outcome."""
+"""Results of runs: figures calculated from recorded values, and outcomes."""
 
 import math
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _RUN |= {"num_workers": 2}
 
 
 def rank(attempt: int, assigned_at: float, exited_at: float) -> RankRow:
-    """Make a rank that had a worker from a second after the start of the run to another."""
+    """Return a rank that occupied a worker between two times, in seconds after the start."""
     return RankRow(
         rank=0, attempt=attempt, assigned_at=START + assigned_at, exited_at=START + exited_at
     )
@@ -59,19 +59,19 @@ def test_a_run_that_recorded_nothing() -> None:
     assert fields == dict.fromkeys(fields) | expected
 
 
-def test_code_that_records_its_accuracy_alone() -> None:
+def test_code_that_records_only_its_accuracy() -> None:
     found = evaluated(acc={10: 90, 20: 98})
     assert found.time_to_target == TimeToTarget(None, 20.0)
     assert (found.last_value, found.training_seconds, found.phases) == (98.0, None, {})
 
 
-def test_epochs_to_the_target_are_those_of_the_rank_that_reached_it() -> None:
+def test_epochs_to_target_are_those_of_the_rank_that_reached_it() -> None:
     found = evaluated(acc_0={40: 98}, acc_1={20: 98}, epoch_0={30: 0}, epoch_1={5: 0, 15: 1, 25: 2})
     assert found.time_to_target == TimeToTarget(None, 20.0, epochs=2)
     assert found.epochs == 1
 
 
-def test_without_a_target_the_other_figures_stand() -> None:
+def test_other_figures_do_not_need_a_target() -> None:
     run = replace(_CONTEXT.run, target=None)
     context = replace(_CONTEXT, run=run, criteria=Criteria(price=0.5))
     found = evaluated(context, acc_0={20: 98}, train_seconds_0={20: 8})
@@ -112,7 +112,7 @@ def _profiled(*spans: tuple[float, float]) -> RunContext:
     return replace(_CONTEXT, ranks=ranks, run=RunRow(**_RUN | {"attempt": 1}, started_at=START))
 
 
-# 100 samples a second on each of two ranks, but 10 from 2.5 to 5.
+# Each of two ranks processes 100 samples/s, but only 10 samples/s from 2.5 to 5 s.
 _SLOWED: dict[str, Values] = {
     "samples_0": {0: 0, 1: 100, 2: 200, 3: 255, 4: 265, 5: 275, 6: 375},
     "train_seconds_0": {second: second for second in range(7)},
@@ -125,10 +125,10 @@ _SLOWED |= {f"{name[:-1]}1": values for name, values in _SLOWED.items()}
     [
         ([], 125.0),
         ([(2.5, 4.6)], 200.0),
-        # Where they overlap, they count once.
+        # Overlapping spans count once.
         ([(2.1, 3.5), (2.5, 4.6), (2.6, 2.7)], 200.0),
         ([(2.5, 90.0)], 200.0),
-        # All of it, of which a rate is better than none.
+        # Everything was profiled, but a distorted rate is better than none.
         ([(-1.0, 90.0)], 125.0),
     ],
 )
@@ -141,8 +141,8 @@ def test_profiled_seconds_are_left_out_of_the_throughput(
     assert bool(found.disturbed) == bool(spans)
 
 
-def test_totals_are_divided_by_the_clock_of_their_time_not_by_later_clocks() -> None:
-    # Killed after its third evaluation: the totals since the epoch began were lost.
+def test_rates_use_the_clock_value_recorded_with_the_totals() -> None:
+    # The run was killed after its third evaluation, and the totals of the last epoch were lost.
     result = evaluated(
         acc_0={10: 50, 20: 60, 30: 70},
         train_seconds_0={0: 0, 10: 9, 10.001: 9, 20: 18, 20.002: 18, 30: 27},
@@ -155,8 +155,8 @@ def test_totals_are_divided_by_the_clock_of_their_time_not_by_later_clocks() -> 
     assert result.phases == {"communication": 6.0, "other": 12.0}
 
 
-# Two ranks do 32 samples in each step of 0.1 s, of which one communicates for 0.04 s and the other,
-# slower one for 0.02 s. Both record their totals after steps 10 and 20.
+# Two ranks process 32 samples in each step of 0.1 s. Rank 0 communicates for 0.04 s of a step, and
+# the slower rank 1 for 0.02 s. Both record their totals after steps 10 and 20.
 _TOTALS: dict[str, Values] = {
     "samples_0": {1: 320, 2: 640},
     "train_seconds_0": {1: 1, 2: 2},
@@ -169,7 +169,7 @@ _TOTALS: dict[str, Values] = {
 }
 
 
-def test_each_rank_has_figures_of_its_last_totals() -> None:
+def test_figures_of_a_rank_come_from_its_last_totals() -> None:
     found = evaluated(_CONTEXT, **_TOTALS)
     zero, one = found.ranks
     assert (zero.rank, zero.steps, zero.samples, zero.training_seconds) == (0, 20, 640.0, 2.0)
@@ -180,15 +180,16 @@ def test_each_rank_has_figures_of_its_last_totals() -> None:
     assert (found.step_seconds, found.samples_per_second) == (0.1, 640.0)
 
 
-def test_totals_belong_to_the_last_step_up_to_them_of_several_in_a_millisecond() -> None:
+def test_totals_belong_to_the_last_step_before_them_within_a_millisecond() -> None:
     fast = _TOTALS | {"step_0": {2 - 0.0003: 18, 2.0: 19, 2.0003: 20, 2.0006: 21}}
     for metric in ("samples", "train_seconds", "communication_seconds"):
         fast[f"{metric}_0"] = {1: _TOTALS[f"{metric}_0"][1], 2.0004: _TOTALS[f"{metric}_0"][2]}
     assert evaluated(_CONTEXT, **fast).ranks[0].steps == 20
 
 
-def test_a_rank_that_was_stopped_is_measured_by_its_own_steps() -> None:
-    # Rank 1 raised after step 20, and rank 0, killed at step 20, had recorded its totals at 10.
+def test_a_killed_rank_is_measured_by_its_own_steps() -> None:
+    # Rank 1 raised an exception after step 20. Rank 0 was killed at step 20 and recorded its last
+    # totals at step 10.
     killed = dict(_TOTALS)
     for metric in ("samples", "train_seconds", "communication_seconds"):
         killed[f"{metric}_0"] = {1: _TOTALS[f"{metric}_0"][1]}
@@ -207,9 +208,10 @@ def _steps(first: int, last: int) -> Values:
 
 
 @pytest.mark.parametrize("state", ["FAILED", "STOPPED"])
-def test_totals_of_a_run_that_ended_badly_are_of_the_last_common_step(state: Any) -> None:
-    # 32 samples in each step of 50 ms, 4 ms of it communication. Rank 1 was killed after step 50,
-    # its last totals are of step 40; rank 0 waited 3 s for it, and then recorded its last totals.
+def test_totals_of_a_failed_run_end_at_the_last_common_step(state: Any) -> None:
+    # Each step has 32 samples and takes 50 ms, 4 ms of it communication. Rank 1 is killed after
+    # step 50, with its last totals at step 40. Rank 0 waits for it for 3 s, and then records its
+    # last totals.
     context = replace(_CONTEXT, run=replace(_CONTEXT.run, state=state))
     found = evaluated(
         context,
@@ -231,7 +233,7 @@ def test_totals_of_a_run_that_ended_badly_are_of_the_last_common_step(state: Any
     assert found.communication_share == pytest.approx(0.08)
 
 
-def test_steps_that_were_recorded_with_totals_alone_end_with_those() -> None:
+def test_steps_recorded_only_with_totals_end_with_the_totals() -> None:
     found = evaluated(
         _FAILED,
         step_0={1: 20, 2: 40, 5.501: 50},
@@ -248,12 +250,12 @@ def test_steps_that_were_recorded_with_totals_alone_end_with_those() -> None:
     assert found.phases["data"] == 0.0
 
 
-def test_a_rank_that_recorded_no_steps_leaves_the_last_totals() -> None:
+def test_the_last_totals_are_used_if_a_rank_recorded_no_steps() -> None:
     found = evaluated(_FAILED, **{name: of for name, of in _TOTALS.items() if name != "step_1"})
     assert found.samples_per_second == 640.0
 
 
-def test_the_samples_of_some_ranks_do_not_pass_for_those_of_all() -> None:
+def test_samples_are_unknown_if_a_rank_did_not_record_them() -> None:
     some = dict(_TOTALS)
     del some["samples_0"]
     found = evaluated(_CONTEXT, **some)
@@ -263,9 +265,7 @@ def test_the_samples_of_some_ranks_do_not_pass_for_those_of_all() -> None:
 @pytest.mark.parametrize(
     ("rank", "clock"), [("", {50: 40}), ("_0", {40: 30, 51: 40}), ("_0", {40: 40})]
 )
-def test_totals_without_a_clock_of_their_time_take_the_next_or_last(
-    rank: str, clock: Values
-) -> None:
+def test_totals_without_a_clock_value_use_the_next_or_last_one(rank: str, clock: Values) -> None:
     series = columns(**{f"samples{rank}": {50.0: 800.0}, "train_seconds_0": clock})
     assert evaluate(_CONTEXT, series).samples_per_second == 20.0
 
@@ -286,7 +286,7 @@ def test_numbers_that_are_not_finite_do_not_count() -> None:
     assert (result.training_seconds, result.samples, result.epochs) == (20.0, 10.0, None)
     assert result.phases == {}
     huge = evaluated(train_seconds_0={50: 1.6e308}, train_seconds_1={50: 1.6e308})
-    assert huge.to_fields()["training_seconds"] is None, "no float holds the sum"
+    assert huge.to_fields()["training_seconds"] is None, "the sum is too large for a float"
 
 
 def test_phases_are_the_mean_of_the_ranks_and_other_is_the_rest_of_the_training_time() -> None:
@@ -297,7 +297,7 @@ def test_phases_are_the_mean_of_the_ranks_and_other_is_the_rest_of_the_training_
         forward_seconds_1={50: 14},
         communication_seconds_0={50: 10},
         communication_seconds_1={50: 11},
-        # Rank 1 evaluates nothing, which takes no time.
+        # Rank 1 does not evaluate, which counts as 0 s.
         evaluation_seconds_0={50: 6},
     )
     assert result.phases == {
@@ -317,7 +317,7 @@ def test_phases_with_too_little_recorded() -> None:
     assert alone.communication_share is None
 
 
-def test_the_cost_is_the_time_for_which_the_run_held_its_workers() -> None:
+def test_the_cost_covers_the_time_that_workers_were_assigned() -> None:
     ranks = [
         *(rank(1, -2, 20), replace(rank(1, -1, 18), rank=1)),
         *(rank(2, 21, 60), replace(rank(2, 22, 58), rank=1)),
@@ -332,7 +332,7 @@ def test_the_cost_is_the_time_for_which_the_run_held_its_workers() -> None:
 
 
 def restarted(**series: Values) -> Result:
-    """Evaluate a run whose second attempt began after 20 s."""
+    """Evaluate a run whose second attempt started after 20 s."""
     context = replace(
         _CONTEXT,
         run=replace(_CONTEXT.run, attempt=2),
@@ -350,7 +350,7 @@ _RESTARTED: dict[str, Values] = {
 }
 
 
-def test_the_time_to_target_is_unknown_where_the_tracker_was_not_restored() -> None:
+def test_the_time_to_target_is_unknown_if_the_tracker_was_not_restored() -> None:
     result = restarted(**_RESTARTED)
     assert "continued at epoch 3" in result.training_time_problem
     assert "t.load_state_dict" in result.training_time_problem
@@ -358,11 +358,11 @@ def test_the_time_to_target_is_unknown_where_the_tracker_was_not_restored() -> N
     assert (*unknown, result.samples) == (None, None, None, None)
     assert (result.resumptions, result.epochs, result.best_value) == ((), 5, 98)
     seconds = known(result.goodput).seconds
-    assert "lost" not in seconds, "nothing shows that a step was done again"
-    assert seconds["unknown"] >= 15, "the training before the resumption"
+    assert "lost" not in seconds, "no step is known to be repeated"
+    assert seconds["unknown"] >= 15, "the training before the resumption is unknown"
 
 
-def test_the_training_time_is_unknown_where_a_restart_numbers_no_steps() -> None:
+def test_the_training_time_is_unknown_if_a_restart_records_no_steps() -> None:
     steps = {seconds: step for seconds, step in _RESTARTED["step"].items() if seconds < 20}
     result = restarted(**{**_RESTARTED, "step": steps, "epoch": {}})
     assert "continued at an unknown step" in result.training_time_problem
@@ -378,7 +378,7 @@ def test_a_restored_tracker_makes_the_time_to_target_known() -> None:
     assert result.time_to_target == TimeToTarget(20, 27, 5)
 
 
-def test_a_run_that_starts_from_the_beginning_again_discards_the_first_attempt() -> None:
+def test_a_restart_from_scratch_discards_the_first_attempt() -> None:
     result = restarted(**_RESTARTED | {"epoch": {0: 0, 5: 1, 10: 2, 15: 3, 22: 0, 27: 1}})
     assert result.training_time_problem == ""
     assert result.time_to_target == TimeToTarget(5, 27, 2)
@@ -390,7 +390,7 @@ def test_a_step_above_zero_after_a_restart_is_a_resumption_too() -> None:
     result = restarted(**series)
     assert "continued at step 121" in result.training_time_problem
     assert result.time_to_target is None
-    # The steps themselves tell which of them were done again.
+    # The step numbers show which steps were repeated.
     assert [(r.step, r.discarded_steps) for r in result.resumptions] == [(120, 30)]
 
 
@@ -419,7 +419,7 @@ def outcome(
 def diagnosis(
     kind: str = "not_in_collective", reason: Any = "stopped", certainty: str = "likely"
 ) -> Diagnosis:
-    """Return what was found 40 s after the start, 30 s after the last step."""
+    """Return a diagnosis made 40 s after the start and 30 s after the last step."""
     evidence = replace(evidence_of(1, steps=60, quiet_seconds=30.0), at=START + 40)
     verdict = Verdict(kind, (1,), "", "", _HOW, certainty)
     return Diagnosis(1, 1, reason, "2023-11-14T22:14:00Z", True, verdict, (), (evidence,))
@@ -470,8 +470,8 @@ def test_a_run_that_was_stopped_while_it_hung() -> None:
 @pytest.mark.parametrize(
     ("diagnosis", "run", "last_step"),
     [
-        (diagnosis(), _DIGITS_RUN, 10),  # finished by itself
-        (diagnosis(), replace(_DIGITS_RUN, state="STOPPED"), 50),  # did steps later
+        (diagnosis(), _DIGITS_RUN, 10),  # finished without being stopped
+        (diagnosis(), replace(_DIGITS_RUN, state="STOPPED"), 50),  # completed steps later
         (diagnosis("progressing"), replace(_DIGITS_RUN, state="STOPPED"), 10),
         (diagnosis(certainty="none"), replace(_DIGITS_RUN, state="STOPPED"), 10),
         (diagnosis(reason="failed"), replace(_DIGITS_RUN, state="FAILED"), 10),
@@ -482,7 +482,7 @@ def test_no_hang(diagnosis: Diagnosis, run: RunRow, last_step: int) -> None:
     assert known(outcome(diagnosis, run=run, step_0={last_step: 60})).kind != "hung"
 
 
-def test_the_goodput_ends_where_a_run_diverges_or_hangs() -> None:
+def test_the_goodput_ends_when_a_run_diverges_or_hangs() -> None:
     row = RankRow(rank=0, attempt=1, assigned_at=START, reported_at=START, exited_at=START + 60)
     series = columns(
         train_seconds_0={5: 0, 10: 5, 20: 15, 60: 55}, step_0={10: 60}, compute_seconds_0={60: 55}

@@ -1,4 +1,4 @@
-"""The facts of a run: from its order, its settings, and the machines that it ran on."""
+"""Attributes of a run from its request, its reported settings and its machines."""
 
 from dataclasses import replace
 from typing import Any
@@ -27,7 +27,7 @@ def facts(run: RunRow, *machines: ReportedMachine, **fields: Any) -> dict[str, s
     return attributes_of(run, ranks, make_result(run.id, run.num_workers, **fields))
 
 
-def test_a_run_that_stated_nothing() -> None:
+def test_a_run_that_reported_nothing() -> None:
     run = make_run(num_cpus=2.0, benchmark="digits", args={"batch-size": "64", "seed": "3"})
     assert facts(run, target=None) == {
         "num_workers": "2",
@@ -45,7 +45,7 @@ def test_a_run_that_stated_nothing() -> None:
     }
 
 
-def test_stated_settings_replace_those_of_the_order() -> None:
+def test_reported_settings_replace_requested_ones() -> None:
     run = make_run(
         args={"batch_size": "64"},
         target=Target("acc", 97.0),
@@ -72,7 +72,7 @@ def test_stated_settings_replace_those_of_the_order() -> None:
     assert "data_sha256" not in values
 
 
-def test_machines_state_each_value_once() -> None:
+def test_values_of_several_machines_are_listed_once() -> None:
     other = replace(_MACHINE, cpu_model="Xeon", gpus=("A100",), git=None)
     found = facts(make_run(), _MACHINE, _MACHINE, other)
     assert (found["cpu"], found["gpus"]) == ("EPYC; Xeon", "A100; H100")

@@ -1,4 +1,4 @@
-"""What reads the archives of others has a limit of memory and of time."""
+"""The process that reads other people's archives has a memory limit and a timeout."""
 
 import os
 import subprocess
@@ -22,12 +22,12 @@ print(*resource.getrlimit(resource.RLIMIT_AS))
 """
 
 
-def test_the_process_that_reads_has_a_limit_of_memory() -> None:
+def test_the_reading_process_has_a_memory_limit() -> None:
     told = subprocess.check_output([sys.executable, "-c", _MAIN], text=True)
     assert told.splitlines()[1] == f"{4 << 30} {4 << 30}"
 
 
-def test_it_ends_after_its_time_and_with_who_waits(tmp_path: Path) -> None:
+def test_it_ends_after_the_timeout_or_when_the_caller_is_gone(tmp_path: Path) -> None:
     file = os.open(make_archive(tmp_path, make_result(1)), os.O_RDONLY)
     assert sandbox.damage(file, 60.0, lambda: False) == []
     for seconds, is_gone in ((0.0, False), (60.0, True)):
@@ -36,7 +36,7 @@ def test_it_ends_after_its_time_and_with_who_waits(tmp_path: Path) -> None:
     os.close(file)
 
 
-def test_what_is_no_archive_is_refused_with_the_reason(tmp_path: Path) -> None:
+def test_a_file_that_is_not_an_archive_is_refused_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no archive")
     [checked] = sandbox.check([tmp_path / "text"])
     [problem] = checked.problems
@@ -51,9 +51,7 @@ def sound(tmp_path: Path) -> list[Path]:
     return bundle.archives_in(file, tmp_path)[:2]
 
 
-def test_of_several_archives_the_malformed_ones_are_named(
-    tmp_path: Path, sound: list[Path]
-) -> None:
+def test_malformed_archives_are_named(tmp_path: Path, sound: list[Path]) -> None:
     with archive.opened(sound[0]) as found:
         told, rows = found.document(archive.RUN), found.document(archive.ROWS)
         series = [(name, [*found.read(name)]) for name in found.series]
@@ -71,7 +69,7 @@ def test_of_several_archives_the_malformed_ones_are_named(
     assert all("its run is invalid" in checked.problems[0] for checked in named)
 
 
-def test_of_several_archives_the_one_that_ends_its_reader_is_named(
+def test_an_archive_that_kills_the_reading_process_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def ask(what: str, *files: str) -> list[Any]:

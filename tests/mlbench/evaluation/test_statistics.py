@@ -1,4 +1,4 @@
-"""Summaries, coverage of intervals in simulated runs, and significance tests against SciPy's."""
+"""Summaries, coverage of confidence intervals in simulations, and significance tests."""
 
 import math
 import random
@@ -7,7 +7,7 @@ from functools import cache
 from random import Random
 
 import pytest
-import scipy  # its parts are loaded when they are used
+import scipy  # submodules are loaded when they are used
 
 from mlbench.contract.comparisons import SignificanceTest
 from mlbench.contract.results import Summary
@@ -33,7 +33,7 @@ _SETS = 3000
 
 @cache
 def _spread(cv: float) -> float:
-    """Return the standard deviation of the logarithms of times with a coefficient of variation."""
+    """Return the standard deviation of log times for a coefficient of variation."""
     return math.sqrt(math.log(1 + cv**2))
 
 
@@ -47,18 +47,18 @@ Draw = Callable[[Random], float]
 
 
 def times(cv: float) -> Draw:
-    """Draw lognormal times with a mean of 100."""
+    """Return a function that draws lognormal times with a mean of 100."""
     return lambda random: lognormal(random, 100.0, cv)
 
 
 def shares(mean: float, deviation: float) -> Draw:
-    """Draw shares by a beta distribution with this mean and standard deviation."""
+    """Return a function that draws beta-distributed shares with this mean and deviation."""
     size = mean * (1 - mean) / deviation**2 - 1
     return lambda random: random.betavariate(mean * size, (1 - mean) * size)
 
 
 def skewed(center: float) -> Draw:
-    """Draw shares whose logits are normal: one in fifty is much closer to 0 or 1 than most."""
+    """Return a function that draws shares with normal logits: 2 % of them are extreme."""
     return lambda random: 1 / (1 + math.exp(-random.gauss(center, 0.8)))
 
 
@@ -66,9 +66,9 @@ def skewed(center: float) -> Draw:
     ("interval", "draw", "mean", "runs", "least", "most"),
     [
         *((of_mean, times(cv), 100.0, n, 0.94, 0.96) for n in (3, 5, 10, 20) for cv in (0.05, 0.3)),
-        # Figures of groups of any runs, all of them equally likely.
+        # Figures of arbitrary runs, uniformly distributed.
         *((of_any_mean, lambda r: r.uniform(-1, 3), 1.0, n, 0.92, 0.96) for n in (3, 5, 20)),
-        # Goodput is usually high, communication is anything, and CPU contention is low.
+        # Goodput is usually high, communication varies, and CPU contention is low.
         *(
             (of_mean_share, shares(mean, deviation), mean, runs, 0.93, 0.97)
             for mean, deviation in ((0.95, 0.02), (0.6, 0.2), (0.3, 0.15), (0.05, 0.03))
@@ -104,7 +104,7 @@ def test_intervals_of_shares_are_within_the_whole(whole: float) -> None:
     assert of_mean_share([0.5]) == (None, None)
 
 
-def test_a_summary_of_shares_has_an_interval_from_three_runs_on() -> None:
+def test_shares_have_an_interval_from_three_runs_on() -> None:
     shares = known(of_shares([0.9, 0.99, 0.95, None]))
     assert (shares.count, shares.mean_low is not None) == (3, True)
     assert known(shares.mean_high) < 1
@@ -117,8 +117,8 @@ def _width(found: Interval) -> float:
 
 
 @pytest.mark.parametrize("cv", [0.05, 0.15, 0.3])
-def test_95_percent_are_covered_though_each_run_is_looked_at(cv: float) -> None:
-    """A set that stops as soon as its mean is known to within 5 %, from five runs to twenty."""
+def test_intervals_cover_95_percent_despite_checks_after_each_run(cv: float) -> None:
+    """The set stops once its mean is known to within 5 %, after 5 to 20 runs."""
     random, covered = Random(1), 0  # noqa: S311 - no secret
     for _ in range(_SETS):
         times = [lognormal(random, 100.0, cv) for _ in range(4)]
@@ -132,7 +132,7 @@ def test_95_percent_are_covered_though_each_run_is_looked_at(cv: float) -> None:
 
 @pytest.mark.parametrize("runs", [3, 5, 20])
 @pytest.mark.parametrize("cvs", [(0.05, 0.05), (0.1, 0.3), (0.3, 0.3)])
-def test_95_percent_of_speed_ups_are_in_their_interval(runs: int, cvs: tuple[float, float]) -> None:
+def test_95_percent_of_intervals_cover_the_speed_up(runs: int, cvs: tuple[float, float]) -> None:
     random, covered = Random(runs), 0  # noqa: S311 - no secret
     for _ in range(_SETS):
         one, two = (
@@ -144,28 +144,28 @@ def test_95_percent_of_speed_ups_are_in_their_interval(runs: int, cvs: tuple[flo
     assert covered / _SETS >= 0.94
 
 
-def test_figures_that_may_be_negative_have_an_interval_too() -> None:
+def test_figures_that_may_be_negative_have_an_interval() -> None:
     assert of_mean([-1.0, 0.0, 1.0]) == pytest.approx((-4.3027 / 3**0.5, 4.3027 / 3**0.5), rel=1e-4)
 
 
-def test_a_run_that_did_not_reach_its_target_leaves_no_upper_end() -> None:
+def test_a_missed_target_leaves_no_upper_bound() -> None:
     low, high = of_mean([10.0, 11.0, math.inf])
     assert (low is not None, high) == (True, None)
     assert of_mean([10.0, math.inf]) == (None, None)
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 9, 26])
-def test_quantiles_are_those_of_scipy(freedom: int) -> None:
+def test_quantiles_match_scipy(freedom: int) -> None:
     for probability in (0.6, 0.95, 0.99):
         assert t_quantile(probability, freedom) == pytest.approx(
             scipy.stats.t.ppf(probability, freedom)
         )
 
 
-def test_the_mean_is_that_of_all_runs() -> None:
+def test_the_mean_includes_all_runs() -> None:
     found = known(of_times([10.0, 14.0, 11.0, 30.0, 12.0]))
     assert found.mean == pytest.approx(15.4)
-    # Deviations from 15.4: 5.4, 1.4, 4.4, 14.6, 3.4.
+    # The deviations from 15.4 are 5.4, 1.4, 4.4, 14.6 and 3.4.
     variance = (29.16 + 1.96 + 19.36 + 213.16 + 11.56) / 4
     assert found.standard_deviation == pytest.approx(math.sqrt(variance))
     assert (found.count, found.median) == (5, 12.0)
@@ -175,7 +175,7 @@ def test_the_mean_is_that_of_all_runs() -> None:
 @pytest.mark.parametrize(
     ("times", "count", "median"), [([10.0, None, 14.0], 2, 14.0), ([None, 10.0, None], 1, None)]
 )
-def test_a_run_that_did_not_reach_leaves_no_mean_and_is_the_slowest(
+def test_a_missed_target_leaves_no_mean_and_ranks_last(
     times: list[float | None], count: int, median: float | None
 ) -> None:
     found = known(of_times(times))
@@ -190,20 +190,20 @@ def test_sums_too_large_for_a_float_have_neither_mean_nor_spread(huge: float) ->
     assert not (math.isfinite(found.mean or 0.0) and math.isfinite(found.standard_deviation or 0.0))
 
 
-def test_a_figure_that_no_run_has_has_no_summary() -> None:
+def test_a_figure_without_values_has_no_summary() -> None:
     assert of_times([None, None]) is None
     assert of_times([]) is None
     assert of_figures([None, math.nan]) is None
 
 
-def test_of_a_figure_those_without_it_are_passed_over() -> None:
+def test_runs_without_the_figure_are_ignored() -> None:
     found = of_figures([None, 3.0, math.nan, 1.0, 2.0, math.inf])
     assert found == of_figures([1.0, 2.0, 3.0])
     low, high = of_mean([1.0, 2.0, 3.0])
     assert found == Summary(3, 2.0, low, high, 2.0, 1.0, 3.0, 1.0)
 
 
-def test_a_mean_of_three_runs_and_more_has_an_interval() -> None:
+def test_a_mean_of_at_least_three_runs_has_an_interval() -> None:
     found = known(of_figures([10.0, 10.4, 9.8, 10.2, 10.1, 9.9]))
     assert 9.8 < known(found.mean_low) < known(found.mean) < known(found.mean_high) < 10.4
     two = known(of_figures([1.0, 2.0]))
@@ -224,7 +224,7 @@ def _judge(
 
 
 @pytest.mark.parametrize("sizes", [(2, 2), (3, 7), (5, 5), (12, 12)])
-def test_few_runs_are_counted_exactly(sizes: tuple[int, int]) -> None:
+def test_few_runs_get_an_exact_p_value(sizes: tuple[int, int]) -> None:
     draw = _draw(1)
     for shift in (0.0, 0.3, 1.0):
         some, others = ([draw.random() + shift * i for _ in range(n)] for i, n in enumerate(sizes))
@@ -233,7 +233,7 @@ def test_few_runs_are_counted_exactly(sizes: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("sizes", [(13, 13), (20, 100)])
-def test_many_runs_and_their_ties_are_taken_as_normal(sizes: tuple[int, int]) -> None:
+def test_many_runs_get_a_normal_approximation_with_ties(sizes: tuple[int, int]) -> None:
     draw = _draw(1)
     some, others = ([round(draw.random(), 1) for _ in range(n)] for n in sizes)
     expected = scipy.stats.mannwhitneyu(some, others, method="asymptotic").pvalue
@@ -242,7 +242,7 @@ def test_many_runs_and_their_ties_are_taken_as_normal(sizes: tuple[int, int]) ->
 
 
 @pytest.mark.parametrize("runs", [3, 5, 10])
-def test_runs_of_the_same_seeds_are_paired(runs: int) -> None:
+def test_runs_with_the_same_seeds_are_paired(runs: int) -> None:
     draw = _draw(runs)
     first = [draw.lognormvariate(0.0, 0.1) for _ in range(runs)]
     other = [one * draw.lognormvariate(0.05, 0.05) for one in first]
@@ -251,7 +251,7 @@ def test_runs_of_the_same_seeds_are_paired(runs: int) -> None:
     assert found.test == "paired t"
     assert found.p == pytest.approx(expected, rel=1e-6)
     assert found.can_tell
-    # The speedup's interval is that of the same test.
+    # The interval of the speed-up comes from the same test.
     low, high = known(found.times_faster_low), known(found.times_faster_high)
     ends = scipy.stats.ttest_rel([*map(math.log, first)], [*map(math.log, other)])
     assert (math.log(low), math.log(high)) == pytest.approx(ends.confidence_interval(0.95))
@@ -259,7 +259,7 @@ def test_runs_of_the_same_seeds_are_paired(runs: int) -> None:
     assert rates.interval == of_ratio(other, first)
 
 
-def test_runs_are_paired_only_where_both_groups_had_each_seed_once() -> None:
+def test_runs_are_paired_only_if_both_groups_have_each_seed_once() -> None:
     times = [10.0, 11.0, 12.0]
     for seeds in ([1, 2, 4], [1, 2, 2], []):
         assert _judge(times, times, ([1, 2, 3], seeds)).test == "Mann-Whitney"
@@ -268,11 +268,11 @@ def test_runs_are_paired_only_where_both_groups_had_each_seed_once() -> None:
 
 
 def _runs(draw: random.Random, mean: float, count: int) -> list[float]:
-    """Return training times with a spread of 5 %."""
+    """Return training times with a coefficient of variation of 5 %."""
     return [mean * draw.lognormvariate(0.0, 0.05) for _ in range(count)]
 
 
-def test_of_twenty_equal_groups_hardly_a_set_has_one_that_differs() -> None:
+def test_twenty_equal_groups_rarely_contain_a_significant_one() -> None:
     draw, sets = _draw(3), 0
     for _ in range(100):
         first = _runs(draw, 10.0, 10)
@@ -281,7 +281,7 @@ def test_of_twenty_equal_groups_hardly_a_set_has_one_that_differs() -> None:
     assert sets <= 8
 
 
-def test_what_cannot_be_told_says_how_many_runs_would_tell() -> None:
+def test_an_insignificant_difference_states_the_required_runs() -> None:
     few = _judge([10.0, 10.5, 11.0], [9.5, 10.2, 10.6], ([], []))
     assert few.p == pytest.approx(0.7)
     assert (few.distinguishable, few.runs_needed, few.can_tell) == (False, 31, False)

@@ -25,19 +25,19 @@ from tests.mlbench.evaluation.making import START, at_us, columns, make_facts, r
 from tests.support.known import known
 from tests.support.rows import QUIET
 
-_AHEAD = 7.0  # seconds, for which the clock of simulated rank 1 is ahead
+_AHEAD = 7.0  # seconds by which the clock of rank 1 is ahead
 _DATES = ClockCorrection([0], [0], 1 << 60, {"1": [round(_AHEAD * 1e6)]})
 _TRANSFER, _STEPS, _REAL_STEPS = 0.05, 400, 24
 _METRICS = ("train_seconds", "data_seconds", "communication_seconds")
 _SAMPLES = ("sampled_step", "sampled_communication_seconds")
 Own = Callable[[int, int], tuple[float, float]]
-"""Seconds that a rank loads data and computes in a step."""
+"""Returns the seconds that a rank loads data and computes in a step."""
 
 
 def recorded(
     ranks: int, own: Own, *, steps: int = _STEPS, transfer: float = _TRANSFER, samples: bool = True
 ) -> Columns:
-    """Simulate steps in which all wait for the last; return the values that ranks record."""
+    """Simulate steps in which all ranks wait for the last one; return the recorded values."""
     totals = [dict.fromkeys(_METRICS, 0.0) for _ in range(ranks)]
     ahead = [_AHEAD * (rank == 1) for rank in range(ranks)]
     series = {f"{m}_{rank}": {ahead[rank]: 0.0} for rank in range(ranks) for m in _METRICS}
@@ -55,7 +55,7 @@ def recorded(
                 series[f"sampled_step_{rank}"][now + ahead[rank]] = step + 1
                 communication = took - data - compute
                 series[f"sampled_communication_seconds_{rank}"][now + ahead[rank]] = communication
-            # As trackers do, ranks record about once a second, apart.
+            # Like trackers, ranks record about once a second, at different times.
             if step + 1 == steps or now - last[rank] > 1 + rank / 10:
                 last[rank] = now
                 for metric, total in totals[rank].items():
@@ -68,7 +68,7 @@ def cost(ranks: int, own: Own, **options: Any) -> Stragglers:
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 16])
-def test_where_all_are_equally_slow_nobody_is_late(ranks: int) -> None:
+def test_equally_slow_ranks_are_not_late(ranks: int) -> None:
     found = cost(ranks, lambda *_: (0.02, 0.28))
     assert found.speedup_without == pytest.approx(1)
     assert found.text == ""
@@ -78,7 +78,7 @@ def test_where_all_are_equally_slow_nobody_is_late(ranks: int) -> None:
 @pytest.mark.parametrize("samples", [True, False])
 @pytest.mark.parametrize("ranks", [2, 3, 4, 16])
 @pytest.mark.parametrize(("data", "what"), [(0.12, "loading data"), (0.02, "computing")])
-def test_a_rank_late_in_each_step_is_late_in_all(
+def test_a_rank_late_in_each_step_is_the_straggler(
     ranks: int, data: float, what: str, samples: bool
 ) -> None:
     found = cost(
@@ -90,7 +90,7 @@ def test_a_rank_late_in_each_step_is_late_in_all(
     assert found.text.endswith(f"s late, mostly in {what}; 1.67x speedup if on time")
 
 
-def test_one_of_two_that_are_late_is_waited_for_all_the_same() -> None:
+def test_with_two_stragglers_neither_is_named() -> None:
     found = cost(5, lambda rank, _: (0.0, 0.35 if rank in (2, 3) else 0.05))
     assert {one.rank for one in found.ranks[:2]} == {2, 3}
     assert [one.speedup_without for one in found.ranks] == pytest.approx([1] * 5)
@@ -98,14 +98,14 @@ def test_one_of_two_that_are_late_is_waited_for_all_the_same() -> None:
     assert found.named is None
 
 
-def test_a_rank_whose_core_others_held_is_not_blamed_for_its_code() -> None:
+def test_contention_of_a_straggler_is_mentioned() -> None:
     series = recorded(2, lambda rank, _: (0.0, 0.2 if rank == 1 else 0.1))
     found = known(stragglers_of(series, _DATES, {1: 38.0}))
     assert "while other programs held the cores for 38.0 s (CPU contention)" in found.text
 
 
 def test_a_rank_that_was_stopped_is_not_late() -> None:
-    # In step 100, which ends 40 s after the start, rank 1 was stopped for 10 s.
+    # Rank 1 is stopped for 10 s in step 100, which ends 40 s after the start.
     series = recorded(2, lambda rank, step: (0.0, 0.35 + 10 * (rank == 1 and step == 99)))
     stopped = [(at_us(40), at_us(49))]
     assert known(stragglers_of(series, _DATES)).text
@@ -116,7 +116,7 @@ def test_a_rank_that_was_stopped_is_not_late() -> None:
 
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_healthy_ranks_are_not_named(ranks: int) -> None:
-    # Noise of whole seconds, as a busy machine makes it, slows one rank or the other.
+    # On a busy machine, random ranks are slow for seconds.
     named = 0
     for seed in range(60):
         noise = Random(seed)  # noqa: S311 - reproducible
@@ -136,7 +136,7 @@ def test_healthy_ranks_are_not_named(ranks: int) -> None:
     [(2, {0: 7, 1: 5}), (4, {0: 7, 1: 5, 2: 3})],
 )
 @pytest.mark.parametrize("steps", [600, 20_000])
-def test_ranks_late_in_turns_within_a_second_cost_what_they_cost(
+def test_the_cost_of_alternating_stragglers_is_estimated(
     ranks: int, late: dict[int, int], steps: int
 ) -> None:
     def own(rank: int, step: int) -> tuple[float, float]:
@@ -150,15 +150,15 @@ def test_ranks_late_in_turns_within_a_second_cost_what_they_cost(
 
 
 @pytest.mark.parametrize("spread", [0.04, 0.15])
-def test_the_noise_of_healthy_steps_is_not_worth_a_word(spread: float) -> None:
+def test_noise_of_healthy_steps_is_not_reported(spread: float) -> None:
     noise = Random(1)  # noqa: S311 - reproducible
     found = cost(2, lambda *_: (0.0, 0.05 * noise.lognormvariate(0, spread)))
     assert (found.text, found.named) == ("", None)
     assert found.speedup_without == pytest.approx(1 + spread, abs=0.08)
 
 
-def test_a_rank_that_died_held_nobody_up() -> None:
-    # Rank 0 waits for 3 s for rank 1, which recorded its last totals at 20 s.
+def test_a_rank_that_died_is_not_a_straggler() -> None:
+    # Rank 1 records its last totals at 20 s, and rank 0 waits for it for 3 s.
     clock = {float(s): float(s) for s in range(21)}
     series = columns(
         train_seconds_0=clock | {20.4: 20.4, 23.4: 23.4},
@@ -172,7 +172,7 @@ def test_a_rank_that_died_held_nobody_up() -> None:
 
 
 @pytest.mark.parametrize("missing", [_METRICS[:1], _METRICS[2:], _METRICS])
-def test_nothing_is_said_where_one_rank_alone_times_its_exchange(missing: Sequence[str]) -> None:
+def test_nothing_is_reported_if_only_one_rank_times_its_exchange(missing: Sequence[str]) -> None:
     series = recorded(2, lambda *_: (0.0, 0.1))
     some = {
         metric: {rank: one for rank, one in ranks.items() if rank == "0" or metric not in missing}
@@ -182,7 +182,7 @@ def test_nothing_is_said_where_one_rank_alone_times_its_exchange(missing: Sequen
 
 
 def trained(folder: Path, own: Sequence[float]) -> tuple[Columns, float]:
-    """Train on ranks that really sleep and wait for each other; return what trackers recorded."""
+    """Train on ranks that sleep and wait for each other; return the values of their trackers."""
     folder.mkdir()
     exchange = Barrier(len(own))
 
@@ -208,7 +208,7 @@ def trained(folder: Path, own: Sequence[float]) -> tuple[Columns, float]:
     return columns(**series), seconds
 
 
-@pytest.mark.slow  # its ranks sleep for six seconds
+@pytest.mark.slow  # the ranks sleep for six seconds
 def test_the_speed_without_a_straggler_is_predicted(tmp_path: Path) -> None:
     series, seconds = trained(tmp_path / "late", [0.08, 0.08, 0.17])
     _, without = trained(tmp_path / "even", [0.08, 0.08, 0.08])
@@ -252,12 +252,14 @@ def make_rank(rank: int, attempt: int, **measured: Any) -> RankRow:
         ),
     ],
 )
-def test_waiting_and_stealing_disturb(measured: Any, disturbed: bool, text: str) -> None:
+def test_waiting_and_steal_time_count_as_interference(
+    measured: Any, disturbed: bool, text: str
+) -> None:
     [found] = interferences([make_rank(1, 1, **measured)])
     assert (found.disturbed, found.text) == (disturbed, text)
 
 
-def test_every_attempt_counts_as_far_as_it_was_measured() -> None:
+def test_every_measured_attempt_counts() -> None:
     ranks = [make_rank(0, 2), make_rank(1, 1, waiting_seconds=5.0), RankRow(rank=0, attempt=1)]
     entries = interferences(ranks)
     assert [(entry.attempt, entry.rank, entry.disturbed) for entry in entries] == [
@@ -268,7 +270,7 @@ def test_every_attempt_counts_as_far_as_it_was_measured() -> None:
 
 
 def waiting(run_id: int, workers: int, seconds: float, *shares: float) -> Result:
-    """Return the result of a run whose ranks waited for such shares of their time."""
+    """Return the result of a run whose ranks waited for these shares of their time."""
     ranks = []
     for rank, share in enumerate(shares):
         measured = Interference(**QUIET)
@@ -280,12 +282,12 @@ def waiting(run_id: int, workers: int, seconds: float, *shares: float) -> Result
 
 
 def groups(ours: float, theirs: float, *, faster: float) -> list[Result]:
-    """Return five runs of one worker, and five of two, with their shares of waiting."""
+    """Return five runs on one worker and five on two, with these shares of waiting."""
     alone = [waiting(i, 1, 10 + i / 100, ours) for i in range(5)]
     return alone + [waiting(9 + i, 2, (10 + i / 100) / faster, 0.0, theirs) for i in range(5)]
 
 
-def test_a_group_has_the_share_of_the_rank_that_waited_most_with_its_cost() -> None:
+def test_the_share_of_a_group_is_that_of_the_rank_that_waited_most() -> None:
     results = groups(0.002, 0.03, faster=1.5)
     compared = compare(results, {run.run_id: make_facts(run.num_workers) for run in results})
     shares = [known(group.contention_share) for group in compared.groups]
@@ -301,10 +303,10 @@ def test_a_group_has_the_share_of_the_rank_that_waited_most_with_its_cost() -> N
         (0.0, 0.04, 1.03, True),
         (0.03, 0.0, 1.03, True),
         (0.04, 0.04, 1.001, False),
-        (0.0, 0.005, 1.001, False),  # less than 1 % of the time is none
+        (0.0, 0.005, 1.001, False),  # less than 1 % of the time is ignored
     ],
 )
-def test_a_difference_smaller_than_that_of_contention_is_doubtful(
+def test_a_difference_smaller_than_the_cost_of_contention_is_doubtful(
     ours: float, theirs: float, faster: float, *, is_doubtful: bool
 ) -> None:
     results = groups(ours, theirs, faster=faster)

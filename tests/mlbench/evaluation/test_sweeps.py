@@ -1,4 +1,4 @@
-"""Sweeps: baselines, panels, charts, and what is left of a benchmark set."""
+"""Sweeps: baselines, panels, charts, and the remaining time of a benchmark set."""
 
 import math
 from collections.abc import Mapping
@@ -34,13 +34,13 @@ SPOTS = [
 ]
 
 
-def test_spots_are_in_the_order_in_which_their_values_come_first() -> None:
+def test_points_are_ordered_by_first_occurrence_of_their_values() -> None:
     mixed = [SPOTS[i] for i in (1, 3, 5, 4, 0, 7, 6, 2)]
     assert [mixed[i] for i in in_order(mixed)] == SPOTS
     assert in_order([SweepPoint(2, {}), SweepPoint(1, {}), SweepPoint(2, {})]) == [1, 0, 2]
 
 
-def test_each_differs_from_its_rival_in_one_thing() -> None:
+def test_each_point_differs_from_its_baseline_in_one_option() -> None:
     assert [baseline(SPOTS, i) for i in range(8)] == [
         (0, ""),
         (0, ""),
@@ -56,7 +56,7 @@ def test_each_differs_from_its_rival_in_one_thing() -> None:
     assert baseline(holed, 5) == (3, "bandwidth 20")
 
 
-def test_limits_of_the_network_go_across_and_what_else_varies_has_rows_and_panels() -> None:
+def test_network_limits_are_columns_and_other_options_are_rows_and_panels() -> None:
     assert lay_out(SPOTS[:-1]) == Sweep(
         Axis("bandwidth", "Mbit/s", ("5", "20"), (5.0, 20.0), is_wide=False),
         Axis("exchange", "", ("flat", "topk"), None, is_wide=False),
@@ -64,7 +64,7 @@ def test_limits_of_the_network_go_across_and_what_else_varies_has_rows_and_panel
     )
 
 
-def test_other_numbers_go_across_where_no_network_is_limited_and_names_as_the_last() -> None:
+def test_columns_are_other_numbers_or_else_names() -> None:
     frameworks = [
         SweepPoint(workers, {"framework": name}) for name in ("b", "a") for workers in (1, 16)
     ]
@@ -88,7 +88,7 @@ def test_other_numbers_go_across_where_no_network_is_limited_and_names_as_the_la
 
 
 def compared(*swept: tuple[int, str, float], key: str = "exchange") -> Comparison:
-    """Compare four runs on so many workers with each value, that took about so long."""
+    """Compare four runs per number of workers, swept value and approximate time."""
     runs = [
         (reaching(10 * i + n, workers, seconds + n, swept={key: value}), value)
         for i, (workers, value, seconds) in enumerate(swept)
@@ -103,7 +103,7 @@ def compared(*swept: tuple[int, str, float], key: str = "exchange") -> Compariso
     return compare([result for result, _ in runs], facts)
 
 
-def test_speed_ups_stay_within_a_value_and_evidence_is_of_one_step() -> None:
+def test_speed_ups_and_tests_are_within_a_swept_value() -> None:
     comparison = compared((1, "flat", 100), (2, "flat", 50), (1, "topk", 200), (2, "topk", 49.5))
     assert comparison.differences == ()
     assert [(group.label, dict(group.swept)) for group in comparison.groups] == [
@@ -114,7 +114,7 @@ def test_speed_ups_stay_within_a_value_and_evidence_is_of_one_step() -> None:
     ]
     speedups = [round(group.speedup or 0, 2) for group in comparison.groups]
     assert speedups == [1.0, 1.97, 1.0, 3.95]
-    assert [_told(group) for group in comparison.groups] == [
+    assert [_test_of(group) for group in comparison.groups] == [
         None,
         ("1 worker", True, 1.97),
         ("exchange flat", True, 0.5),
@@ -128,7 +128,7 @@ def test_speed_ups_stay_within_a_value_and_evidence_is_of_one_step() -> None:
     )
 
 
-def test_runs_that_do_not_all_sweep_the_same_are_compared_as_any() -> None:
+def test_runs_without_a_common_sweep_are_compared_normally() -> None:
     other = reaching(99, 1, 100.0)
     swept = compared((1, "flat", 100), (1, "topk", 200))
     facts = {one.run_id: make_facts(1, exchange=one.swept["exchange"]) for one in swept.results}
@@ -140,7 +140,7 @@ def test_runs_that_do_not_all_sweep_the_same_are_compared_as_any() -> None:
     assert [one.name for one in found.differences] == ["exchange"]
 
 
-def _told(group: Group) -> tuple[str, bool, float] | None:
+def _test_of(group: Group) -> tuple[str, bool, float] | None:
     found = group.evidence
     if found is None:
         return None
@@ -151,7 +151,7 @@ _SWEEP = make_sweep()
 
 
 def drawn(*means: float | None) -> list[Chart]:
-    """Return the charts of two exchanges over three bandwidths with these throughputs alone."""
+    """Return the charts of two exchanges and three bandwidths with these throughputs only."""
     groups = []
     for group, mean in zip(_SWEEP.groups, means, strict=True):
         rate = replace(known(group.samples_per_second), mean=mean)
@@ -173,7 +173,7 @@ def test_each_measure_has_a_chart_with_figures_and_their_intervals() -> None:
     ("means", "is_wide", "heat"),
     [
         ((10, 20, None, 40, 70, None), False, [[0, 1, None], [3, 6, None]]),
-        # Far ones by their logarithms.
+        # Widely spread values are coloured by their logarithms.
         ((1, 10, None, 100, 1000, 1e6), True, [[0, 1, None], [2, 3, 6]]),
         ((5, 5, 5, 5, 5, float("nan")), False, [[0, 0, 0], [0, 0, None]]),
     ],
@@ -190,7 +190,7 @@ def test_there_is_no_chart_without_figures() -> None:
     assert drawn(*[None] * 6) == []
 
 
-# Seconds to the target by exchange and bandwidth: both matter, the exchange more.
+# Seconds to the target by exchange and bandwidth. The exchange matters more.
 _SECONDS = {
     ("flat", "10"): 90.0,
     ("flat", "100"): 60.0,
@@ -206,7 +206,7 @@ def made(
     done: int = 99,
     losses: Mapping[str, float] | None = None,
 ) -> SetAnalysis:
-    """Analyze a set of so many repeats, of which the first places are done."""
+    """Analyze a set with this number of repeats, in which the first slots are done."""
     places, figures = [], {}
     for number, (exchange, bandwidth) in enumerate([*seconds] * repeats, 1):
         trial = Trial(number, number, 1, "FINISHED", "", False, False, counts=True, remark="")
@@ -234,7 +234,7 @@ def test_points_have_their_values_on_the_axes_of_the_set() -> None:
     assert made(_SECONDS | {("flat", "10"): math.inf}).points[0].figure is None
 
 
-def test_the_importance_of_options_is_that_of_an_extension(
+def test_an_extension_calculates_the_importance_of_options(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     analysis = made(_SECONDS)
@@ -256,7 +256,7 @@ def test_sets_without_a_target_have_the_last_values_of_each_combination() -> Non
     assert (loss.count, loss.mean, loss.low, loss.high) == (2, 0.5, 0.5, 0.5)
 
 
-def test_what_is_left_takes_as_long_as_what_is_alike() -> None:
+def test_the_remaining_time_is_estimated_from_similar_runs() -> None:
     found = made(_SECONDS, done=8)
     assert found.slots_left == 8
     assert found.seconds_left == pytest.approx(2 * (90 + 60 + 30 + 20 + 4 * 10), abs=1)

@@ -1,4 +1,4 @@
-"""What a restarted run did again is not part of its line."""
+"""The lineage of a restarted run excludes repeated steps."""
 
 import pytest
 
@@ -14,14 +14,14 @@ def series(**metrics: dict[int, float]) -> Columns:
     return {name: {"0": Column(list(one), list(one.values()))} for name, one in metrics.items()}
 
 
-def test_a_single_attempt_has_no_other_line() -> None:
+def test_a_single_attempt_discards_nothing() -> None:
     columns = series(step={10: 5, 20: 4, 30: 3}, restored_step={40: 2})
     line = lineage_of(columns, [0])
     assert line.kept(columns) is columns
     assert line.resumptions == ()
 
 
-def test_what_came_after_the_checkpoint_is_left_out_with_or_without_a_step() -> None:
+def test_samples_after_the_checkpoint_are_discarded_with_or_without_a_step() -> None:
     columns = series(
         step={10: 1, 20: 2, 31: 2, 40: 3, 1100: 2, 1110: 3, 1120: 4},
         checkpoint_step={30: 2, 1130: 4},
@@ -41,13 +41,14 @@ def test_what_came_after_the_checkpoint_is_left_out_with_or_without_a_step() -> 
 @pytest.mark.parametrize(
     ("second", "third", "left", "resumptions"),
     [
-        # It began anew, and then went on from a step that only its third attempt can know.
+        # The second attempt starts from scratch. The third attempt resumes from a step that the
+        # second one has reached again.
         ((1010, 0), (2010, 2), [1, 2, 3, 3], [(0, 3), (2, 1)]),
-        # The second checkpoint could not be read: the one of the first attempt could.
+        # The second checkpoint was unreadable, so the third attempt restores the first one.
         ((1010, 2), (2010, 1), [1, 3], [(2, 1), (1, 2)]),
     ],
 )
-def test_a_line_may_go_back_several_times(
+def test_a_run_may_be_resumed_several_times(
     second: tuple[int, float],
     third: tuple[int, float],
     left: list[float],
@@ -58,7 +59,7 @@ def test_a_line_may_go_back_several_times(
         checkpoint_step={11: 1, 21: 2, 1031: 2},
         restored_step=dict([second, third]),
     )
-    if second[1]:  # it goes on, and so does not take steps 1 and 2 again
+    if second[1]:  # a resumed attempt does not repeat steps 1 and 2
         columns = {**columns, **series(step={10: 1, 20: 2, 30: 3, 1040: 3, 2020: 3})}
         columns = {**columns, **series(checkpoint_step={11: 1, 21: 2})}
     line = lineage_of(columns, _BEGUN)
@@ -66,14 +67,14 @@ def test_a_line_may_go_back_several_times(
     assert [(r.step, r.discarded_steps) for r in line.resumptions] == resumptions
 
 
-def test_a_step_that_goes_back_tells_what_code_of_ones_own_does_not() -> None:
+def test_a_decreasing_step_number_reveals_a_resumption() -> None:
     columns = series(step={10: 1, 20: 2, 30: 3, 40: 4, 1010: 3, 1020: 4, 2010: 5})
     line = lineage_of(columns, _BEGUN)
     assert line.discarded == {"0": [(30, 1000)]}
-    assert line.resumptions == (Resumption(2, 2, False),), "the third attempt did not go back"
+    assert line.resumptions == (Resumption(2, 2, False),), "the third attempt did not repeat steps"
 
 
-def test_each_rank_has_its_own_intervals_and_the_run_the_most_steps() -> None:
+def test_intervals_are_per_rank_and_the_run_has_the_most_steps() -> None:
     columns = {
         **series(checkpoint_step={11: 1}),
         "restored_step": {"0": Column([1050], [1]), "1": Column([1060], [1])},

@@ -1,4 +1,4 @@
-"""Verification: forgeries with correct digests are found, and files of runs are compared."""
+"""Verification: forgeries with correct digests are detected, and archives are compared."""
 
 from array import array
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _STARTED_US = 1_700_000_000_000_000
 def _found(
     folder: Path, *, slower: float = 1.0, seconds: float = 8.0, attempt: int = 1, restarts: int = 0
 ) -> Any:
-    """Return the contradictions of a run of 10 s, 2 s of it evaluation, with clocks so slow."""
+    """Return the contradictions of a run of 10 s (2 s of evaluation) with such slow clocks."""
     times = array("q", [_STARTED_US + i * 1_000_000 for i in range(11)])
     training = Piece(times, array("d", [0.8 * i * slower for i in range(11)]))
     evaluation = Piece(times, array("d", [0.2 * i * slower for i in range(11)]))
@@ -39,19 +39,19 @@ def _found(
         return contradictions(file)
 
 
-def test_an_honest_run_contradicts_nothing(tmp_path: Path) -> None:
+def test_an_unmodified_run_has_no_contradiction(tmp_path: Path) -> None:
     assert _found(tmp_path) == []
 
 
-def test_clocks_that_were_halved_contradict_the_dates(tmp_path: Path) -> None:
+def test_halved_clocks_contradict_the_timestamps(tmp_path: Path) -> None:
     [clocks, sentence] = _found(tmp_path, slower=0.5, seconds=4.0)
     assert clocks == ("the clocks of rank 0 tell 5.00 s, and the dates of its samples 10.00 s")
     assert sentence == ("the task states 8.0 s until its target, its result 4.000 s")
 
 
 @pytest.mark.parametrize("by", [{"attempt": 2}, {"attempt": 3}, {"restarts": 1}])
-def test_a_restarted_run_has_time_that_no_clock_counts(tmp_path: Path, by: dict[str, int]) -> None:
-    """Also if torchrun began its processes anew, within one attempt."""
+def test_clocks_of_a_restarted_run_may_lack_time(tmp_path: Path, by: dict[str, int]) -> None:
+    """Restarts by torchrun within one attempt count, too."""
     assert _found(tmp_path, slower=0.5, seconds=8.0, **by) == []
 
 
@@ -60,7 +60,7 @@ _SET = Path(__file__).parents[3] / "docs" / "archives" / "results-digits.mlbench
 
 @pytest.fixture
 def files(tmp_path: Path) -> Mapping[int, Path]:
-    """The archives of a set by their runs' ids."""
+    """Archives of a set by run ID."""
     found = {}
     for file in bundle.archives_in(_SET, tmp_path):
         with opened(file) as one:
@@ -69,7 +69,7 @@ def files(tmp_path: Path) -> Mapping[int, Path]:
 
 
 def elsewhere(file: Path, **run: Any) -> Path:
-    """Write an archive with another installation, and other columns of its run."""
+    """Write an archive of another installation with these columns of its run."""
     with opened(file) as one:
         documents = {name: one.document(name) for name in (RUN, ROWS)}
         documents[RUN]["installation"] = "elsewhere"
@@ -79,7 +79,7 @@ def elsewhere(file: Path, **run: Any) -> Path:
     return changed
 
 
-def test_runs_of_two_installations_keep_apart(files: Mapping[int, Path]) -> None:
+def test_runs_of_two_installations_are_distinguished(files: Mapping[int, Path]) -> None:
     found, digests = compare_files([files[2], elsewhere(files[8], id=2), files[9]])
     assert [one.run_id for one in found.results] == [2, 4, 9]
     with opened(files[9]) as third:
@@ -91,7 +91,7 @@ def test_runs_of_two_installations_keep_apart(files: Mapping[int, Path]) -> None
     assert times[0] != times[1]
 
 
-def test_a_set_keeps_its_ledger_under_other_ids(files: Mapping[int, Path]) -> None:
+def test_a_set_keeps_its_ledger_with_other_run_ids(files: Mapping[int, Path]) -> None:
     found, _ = compare_files([elsewhere(files[8], id=4), _SET])
     assert [one.run_id for one in found.results] == [4, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16]
     assert found.sets == (
@@ -99,7 +99,7 @@ def test_a_set_keeps_its_ledger_under_other_ids(files: Mapping[int, Path]) -> No
     )
 
 
-def test_a_run_is_compared_once_and_only_if_it_is_whole(files: Mapping[int, Path]) -> None:
+def test_duplicate_damaged_and_invalid_runs_are_refused(files: Mapping[int, Path]) -> None:
     with pytest.raises(ArchiveError, match="another file has its run, too"):
         compare_files([files[2], _SET])
     files[2].write_bytes(files[2].read_bytes()[:-1] + b"x")
