@@ -1,4 +1,4 @@
-"""Pauses grow, and begin anew after a success."""
+"""Pauses double up to a limit, and are reset after a success."""
 
 from mlbench.local.backoff import Backoff
 

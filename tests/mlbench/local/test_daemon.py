@@ -1,4 +1,4 @@
-"""Ending on a signal: the callback runs whatever the main thread is doing."""
+"""Termination by a signal: the callback does not wait for the main thread."""
 
 import signal
 import threading
@@ -20,7 +20,7 @@ def handlers_as_before() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("number", _NUMBERS)
-def test_the_callback_may_want_a_lock_that_the_main_thread_holds(number: signal.Signals) -> None:
+def test_the_callback_may_acquire_a_lock_held_by_the_main_thread(number: signal.Signals) -> None:
     lock, called = threading.Lock(), threading.Event()
 
     def callback() -> None:

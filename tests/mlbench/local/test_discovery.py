@@ -1,7 +1,7 @@
-"""Finding the master: by the environment, and in a cluster by the real ``kubernetes`` package.
+"""Discovery of the master: by environment variables, and in Kubernetes.
 
-No cluster runs here: a small HTTP server answers with the Kubernetes API's JSON. The master that
-is found is a real one.
+The tests use the ``kubernetes`` package without a cluster. A small HTTP server returns the JSON of
+the Kubernetes API. The discovered master is a real one.
 """
 
 import json
@@ -50,7 +50,7 @@ def service(kind: str, name: str = "release-mlbench-master", **spec: object) -> 
 
 @dataclass
 class Cluster:
-    """The Kubernetes API of a cluster with these things in it."""
+    """A Kubernetes API with these services, pods and nodes."""
 
     url: str = ""
     services: list[dict[str, Any]] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Cluster:
     refusal: int | None = None
 
     def answer(self, asked: Asked) -> Reply:
-        """Answer with the things of one kind."""
+        """Respond with all objects of one kind."""
         parts = urlsplit(asked.path)
         if self.refusal is not None:
             return Reply(self.refusal, {"kind": "Status", "reason": "Forbidden"})
@@ -74,7 +74,7 @@ class Cluster:
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    """A cluster, which a kubeconfig file leads to, as it does kubectl."""
+    """A cluster to which a kubeconfig file refers, as for kubectl."""
     cluster = Cluster()
     with answering(cluster.answer) as server:
         cluster.url = server.url
@@ -86,7 +86,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
             "clusters": [{"name": "here", "cluster": {"server": cluster.url}}],
             "users": [{"name": "me", "user": {"token": "kubernetes-token"}}],
         }
-        path.write_text(json.dumps(config))  # JSON is YAML too
+        path.write_text(json.dumps(config))  # JSON is valid YAML
         monkeypatch.setattr(
             kubernetes.config.kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(path)
         )
@@ -94,12 +94,12 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
 
 
 def found(place: ServiceLocation = _PLACE) -> str:
-    """Return the address that is found from outside."""
+    """Return the address discovered from outside the cluster."""
     return find_service(place, load_config=True).url
 
 
 def found_inside(monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> str:
-    """Return the address that is found where the caller has set up the ``kubernetes`` package."""
+    """Return the address discovered if the caller has configured the ``kubernetes`` package."""
     settings = kubernetes.client.Configuration(host=cluster.url)
     monkeypatch.setattr(kubernetes.client.Configuration, "_default", settings)
     return find_pod(_PLACE, load_config=False).url
@@ -133,12 +133,12 @@ def found_inside(monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> str:
 def test_a_service_has_an_address(cluster: Cluster, there: dict[str, Any], address: str) -> None:
     cluster.services = [there]
     assert found() == address
-    # A node is best known by its external address.
+    # The external address of a node is preferred.
     cluster.node["ExternalIP"] = "203.0.113.4"
     assert found() == address.replace("10.0.0.4", "203.0.113.4")
 
 
-def test_of_several_services_one_is_chosen_by_name(cluster: Cluster) -> None:
+def test_a_service_is_chosen_by_name(cluster: Cluster) -> None:
     cluster.services = [
         service("ClusterIP", "one"),
         service("ClusterIP", "two", clusterIP="10.96.0.6"),
@@ -162,7 +162,7 @@ def test_of_several_services_one_is_chosen_by_name(cluster: Cluster) -> None:
         ([service("ExternalName", ports=[])], "has no port"),
     ],
 )
-def test_a_missing_service_or_address_is_told(
+def test_a_missing_service_or_address_is_reported(
     cluster: Cluster, there: list[dict[str, Any]], message: str
 ) -> None:
     cluster.services = there
@@ -180,7 +180,7 @@ def test_the_ready_pod_is_found(cluster: Cluster, monkeypatch: pytest.MonkeyPatc
     assert found_inside(monkeypatch, cluster) == "http://10.1.0.7:8000"
 
 
-def test_without_a_ready_pod_it_says_so(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_ready_pod_is_reported(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     for pods, there in (([], "none"), ([pod(ready=False)], "master-0: Running, not ready")):
         cluster.pods = pods
         message = f"no ready pod with label {_LABEL} in namespace 'default' .found: {there}"
@@ -188,7 +188,7 @@ def test_without_a_ready_pod_it_says_so(cluster: Cluster, monkeypatch: pytest.Mo
             found_inside(monkeypatch, cluster)
 
 
-def test_without_service_account_or_package_it_says_what_to_do(
+def test_a_missing_service_account_or_package_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with pytest.raises(DiscoveryError, match=r"Set in_cluster= .* master as url="):
@@ -198,16 +198,16 @@ def test_without_service_account_or_package_it_says_what_to_do(
         ApiClient()
 
 
-# --- What goes wrong on the way. ---
+# --- Errors. ---
 
 
-def test_a_refusal_says_what_must_be_allowed(cluster: Cluster) -> None:
+def test_a_refusal_names_the_missing_permission(cluster: Cluster) -> None:
     cluster.refusal = 403
     with pytest.raises(DiscoveryError, match=r"refused \(403 .*must be allowed to read pods"):
         found()
 
 
-def test_a_cluster_that_is_away_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_cluster_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     host = f"http://127.0.0.1:{free_port()}"
     settings = kubernetes.client.Configuration(host=host)
     monkeypatch.setattr(kubernetes.client.Configuration, "_default", settings)
@@ -215,10 +215,10 @@ def test_a_cluster_that_is_away_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
         find_service(_PLACE, load_config=False)
 
 
-# --- The whole way. ---
+# --- End to end. ---
 
 
-def test_the_client_talks_to_the_master_that_it_found(
+def test_the_client_uses_the_discovered_master(
     cluster: Cluster, stack: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connection = stack.read_connection()
@@ -232,7 +232,7 @@ def test_the_client_talks_to_the_master_that_it_found(
         assert client.get_worker_pods().result().status_code == 200
 
 
-# --- By the environment ---
+# --- Environment variables ---
 
 _URL = "http://10.0.0.7:8000"
 _LOCAL = StackConnection("http://127.0.0.1:8000", "local", "http://127.0.0.1:9090")
@@ -245,13 +245,13 @@ def environ(tmp_path: Path) -> dict[str, str]:
     return {"MLBENCH_HOME": str(tmp_path)}
 
 
-def test_by_default_it_is_the_local_stack(environ: dict[str, str]) -> None:
+def test_the_local_stack_is_the_default(environ: dict[str, str]) -> None:
     assert find_connection(environ) == _LOCAL
     assert find_connection({**environ, "MLBENCH_URL": "", "MLBENCH_TOKEN": ""}) == _LOCAL
 
 
 @pytest.mark.parametrize("url", [_URL, f"{_URL}/", "10.0.0.7:8000", "mlbench:other@10.0.0.7:8000"])
-def test_address_and_token_lead_elsewhere(environ: dict[str, str], url: str) -> None:
+def test_address_and_token_select_another_master(environ: dict[str, str], url: str) -> None:
     found = find_connection({**environ, "MLBENCH_URL": url, "MLBENCH_TOKEN": "t"})
     assert found == StackConnection(_URL, "t", prometheus_url=None, elsewhere=True)
 
@@ -263,7 +263,7 @@ def test_a_malformed_address_is_refused_without_its_token(url: str) -> None:
     assert "SECRET" not in str(error.value)
 
 
-def test_an_address_brings_its_token(environ: dict[str, str]) -> None:
+def test_an_address_may_contain_the_token(environ: dict[str, str]) -> None:
     environ["MLBENCH_URL"] = "mlbench:t%2F1@10.0.0.7:8000"
     found = find_connection(environ)
     assert (found.url, found.token) == (_URL, "t/1")

@@ -1,7 +1,7 @@
-"""Pushing to Grafana: everything at first, then only what differs, and errors that say what to do.
+"""Pushing to Grafana: everything at first, then only differences, and helpful errors.
 
-With a real Grafana in $GRAFANA_URL (token in $GRAFANA_TOKEN, admin:admin by default) the last test
-pushes to that one too.
+If $GRAFANA_URL names a real Grafana (token in $GRAFANA_TOKEN, by default admin:admin), the last
+test also pushes to it.
 """
 
 import base64
@@ -55,7 +55,7 @@ def push(
 
 @pytest.fixture
 def pushed(server: GrafanaServer, dashboards: Path) -> GrafanaServer:
-    """A Grafana that was pushed to once; the requests of it are forgotten."""
+    """A Grafana after one push. Its recorded requests are cleared."""
     done = push(server.url, dashboards)
     assert done == Pushed("created", "created", dict.fromkeys(_BOARDS, "created"))
     server.log.clear()
@@ -67,13 +67,13 @@ def change_board(dashboards: Path) -> None:
     file.write_text(file.read_text().replace("Panel", "Another title"))
 
 
-def test_the_first_push_brings_everything(pushed: GrafanaServer, tmp_path: Path) -> None:
+def test_the_first_push_creates_everything(pushed: GrafanaServer, tmp_path: Path) -> None:
     assert pushed.folders["mlbench"]["title"] == "MLBench"
     [source] = pushed.data_sources
     assert (source["uid"], source["name"]) == ("mlbench-prometheus", "MLBench Prometheus")
     assert (source["type"], source["access"], source["url"]) == ("prometheus", "proxy", _PROMETHEUS)
     assert source["jsonData"] == {"httpMethod": "POST", "timeInterval": "2s"}
-    assert not source["isDefault"], "another may be"
+    assert not source["isDefault"], "the default data source must not change"
     assert pushed.dashboards.keys() == set(_BOARDS)
     for board in pushed.dashboards.values():
         assert board["meta"]["folderUid"] == "mlbench"
@@ -84,7 +84,7 @@ def test_the_first_push_brings_everything(pushed: GrafanaServer, tmp_path: Path)
 
 
 def test_the_second_push_changes_nothing(pushed: GrafanaServer, dashboards: Path) -> None:
-    # Neither do ids and versions in a file: they are Grafana's own.
+    # IDs and versions in a file are ignored, because Grafana assigns them.
     file = dashboards / "mlbench-run.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"id": 77, "version": 13}))
     pushed.folders["mlbench"]["title"] = "Renamed by a user"
@@ -102,7 +102,7 @@ def test_only_a_changed_dashboard_gets_a_new_version(
     assert (changed["version"], changed["panels"][0]["title"]) == (2, "Another title")
 
 
-def test_a_dashboard_changed_or_moved_by_hand_is_set_right(
+def test_a_manually_changed_or_moved_dashboard_is_restored(
     pushed: GrafanaServer, dashboards: Path
 ) -> None:
     pushed.dashboards["mlbench-run"]["dashboard"]["panels"].append({"id": 2})
@@ -115,14 +115,14 @@ def test_a_dashboard_changed_or_moved_by_hand_is_set_right(
 
 
 @pytest.mark.parametrize("plainly", [True, False])
-def test_a_dashboard_that_grafana_rewrote_is_unchanged(
+def test_a_dashboard_rewritten_by_grafana_is_unchanged(
     pushed: GrafanaServer, dashboards: Path, plainly: bool
 ) -> None:
     pushed.lists_versions_plainly = plainly
     for board in pushed.dashboards.values():
         board["dashboard"] |= {"schemaVersion": 42, "panels": [{"id": 1}]}
     assert push(pushed.url, dashboards) == _UNCHANGED
-    # A change by hand is a version of its own, with another message or none.
+    # Grafana stores a manual change as a version with another message or none.
     pushed.messages["mlbench-run"].append("")
     assert push(pushed.url, dashboards).dashboards["mlbench-run"] == "updated"
 
@@ -130,7 +130,7 @@ def test_a_dashboard_that_grafana_rewrote_is_unchanged(
 @pytest.mark.parametrize(
     ("uid", "name"), [("mlbench-prometheus", "Renamed"), ("made-by-hand", "MLBench Prometheus")]
 )
-def test_a_data_source_changed_by_hand_is_set_right_not_doubled(
+def test_a_manually_changed_data_source_is_restored_not_duplicated(
     pushed: GrafanaServer, dashboards: Path, uid: str, name: str
 ) -> None:
     source = pushed.data_sources[0]
@@ -141,12 +141,12 @@ def test_a_data_source_changed_by_hand_is_set_right_not_doubled(
     assert (source["uid"], source["name"]) == ("mlbench-prometheus", "MLBench Prometheus")
     assert source["url"] == _PROMETHEUS
     kept = {"httpMethod": "POST", "timeInterval": "2s", "tlsSkipVerify": True}
-    assert source["jsonData"] == kept, "what the user added stays"
+    assert source["jsonData"] == kept, "additions by the user must be kept"
     assert source["basicAuthUser"] == "someone"
     assert push(pushed.url, dashboards) == _UNCHANGED
 
 
-def test_a_login_for_prometheus_is_kept_where_nobody_reads_it(
+def test_the_prometheus_password_is_stored_encrypted(
     pushed: GrafanaServer, dashboards: Path
 ) -> None:
     with_login = "http://mlbench:secret@prometheus:9090/path"
@@ -158,7 +158,7 @@ def test_a_login_for_prometheus_is_kept_where_nobody_reads_it(
     assert push(pushed.url, dashboards, prometheus_url=with_login) == _UNCHANGED
 
 
-def test_provisioned_dashboards_are_left_alone(pushed: GrafanaServer, dashboards: Path) -> None:
+def test_provisioned_dashboards_are_not_changed(pushed: GrafanaServer, dashboards: Path) -> None:
     pushed.dashboards["mlbench-run"]["meta"]["provisioned"] = True
     pushed.data_sources[0]["readOnly"] = True
     assert push(pushed.url, dashboards) == _UNCHANGED
@@ -171,7 +171,7 @@ def test_provisioned_dashboards_are_left_alone(pushed: GrafanaServer, dashboards
         push(pushed.url, dashboards, prometheus_url="http://other:9090")
 
 
-def test_a_name_that_another_data_source_took_is_told(
+def test_a_conflicting_data_source_name_is_reported(
     pushed: GrafanaServer, dashboards: Path
 ) -> None:
     [ours] = pushed.data_sources
@@ -182,7 +182,7 @@ def test_a_name_that_another_data_source_took_is_told(
 
 
 @pytest.mark.parametrize("end", ["", "/", "/?orgId=1"])
-def test_grafana_may_be_served_below_a_path(dashboards: Path, end: str) -> None:
+def test_grafana_may_have_a_path(dashboards: Path, end: str) -> None:
     with serve_grafana(path="/tools/grafana") as server:
         push(f"{server.url}{end}", dashboards)
         assert server.dashboards
@@ -192,14 +192,14 @@ def test_grafana_may_be_served_below_a_path(dashboards: Path, end: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["", "grafana:3000", "ftp://grafana", "http://", "http://a:b@host"])
-def test_a_malformed_address_is_told_and_no_password_repeated(url: str) -> None:
+def test_a_malformed_address_is_reported_without_its_password(url: str) -> None:
     with pytest.raises(GrafanaError, match="--url: must be like http://HOST:3000") as error:
         Grafana(url, ADMIN)
     assert "a:b" not in str(error.value)
 
 
 @pytest.mark.parametrize("token", ["glsa_wrong", "admin:wrong"])
-def test_a_wrong_token_is_told_and_not_repeated(
+def test_a_wrong_token_is_reported_but_not_shown(
     server: GrafanaServer, dashboards: Path, token: str
 ) -> None:
     with pytest.raises(GrafanaError, match="does not know the token") as error:
@@ -208,7 +208,7 @@ def test_a_wrong_token_is_told_and_not_repeated(
     assert base64.b64encode(token.encode()).decode() not in str(error.value)
 
 
-def test_a_missing_right_or_token_is_told(server: GrafanaServer, dashboards: Path) -> None:
+def test_a_missing_permission_or_token_is_reported(server: GrafanaServer, dashboards: Path) -> None:
     with pytest.raises(GrafanaError, match="refuses the folder MLBench: the token lacks") as error:
         push(server.url, dashboards, VIEWER)
     assert "Permissions needed: folders:create" in str(error.value)
@@ -220,7 +220,7 @@ def test_a_missing_right_or_token_is_told(server: GrafanaServer, dashboards: Pat
 
 
 @pytest.mark.parametrize("version", ["9.5.21", "8.0.0-beta1"])
-def test_a_grafana_that_is_too_old_is_told_before_anything_is_pushed(
+def test_an_old_grafana_is_refused_before_anything_is_pushed(
     server: GrafanaServer, dashboards: Path, version: str
 ) -> None:
     server.version = version
@@ -231,14 +231,14 @@ def test_a_grafana_that_is_too_old_is_told_before_anything_is_pushed(
 
 
 @pytest.mark.parametrize("version", ["", "main-4711", "12.2.0-security-01"])
-def test_a_grafana_that_is_new_or_hides_its_version_is_pushed_to(
+def test_a_grafana_with_a_newer_or_hidden_version_is_accepted(
     server: GrafanaServer, dashboards: Path, version: str
 ) -> None:
     server.version = version
     assert push(server.url, dashboards).folder == "created"
 
 
-def test_a_grafana_that_is_down_is_told(dashboards: Path) -> None:
+def test_an_unreachable_grafana_is_reported(dashboards: Path) -> None:
     url = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(GrafanaError, match=f"Grafana at {url} cannot be reached"):
         push(url, dashboards)
@@ -254,17 +254,17 @@ def test_a_grafana_that_is_down_is_told(dashboards: Path) -> None:
         ("500", "does not work now: Server Error 500: database is locked"),
     ],
 )
-def test_a_grafana_that_does_not_work_is_told(
+def test_a_failing_grafana_is_reported(
     server: GrafanaServer, dashboards: Path, fault: Fault, said: str
 ) -> None:
     server.fault = fault
     began = time.monotonic()
     with pytest.raises(GrafanaError, match=said):
         push(server.url, dashboards, timeout_seconds=0.2)
-    assert time.monotonic() - began < 5, "it was not waited for"
+    assert time.monotonic() - began < 5, "the push must not wait for the server"
 
 
-def test_a_redirect_is_told_not_followed(dashboards: Path) -> None:
+def test_a_redirect_is_reported_and_not_followed(dashboards: Path) -> None:
     moved = Reply(301, b"", (("Location", "https://secure/"),))
     with (
         serving(moved) as server,
@@ -273,9 +273,7 @@ def test_a_redirect_is_told_not_followed(dashboards: Path) -> None:
         push(server.url, dashboards)
 
 
-@pytest.mark.skipif(
-    not os.environ.get(names.ENV_GRAFANA_URL), reason="no real Grafana: $GRAFANA_URL is not set"
-)
+@pytest.mark.skipif(not os.environ.get(names.ENV_GRAFANA_URL), reason="$GRAFANA_URL is not set")
 def test_a_second_push_to_a_real_grafana_changes_nothing() -> None:
     url = os.environ[names.ENV_GRAFANA_URL]
     token = os.environ.get(names.ENV_GRAFANA_TOKEN) or "admin:admin"

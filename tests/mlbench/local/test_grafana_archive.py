@@ -1,4 +1,4 @@
-"""Grafana's archive is installed whole, or not at all."""
+"""Grafana's archive is installed completely or not at all."""
 
 import hashlib
 import socket
@@ -23,7 +23,7 @@ def server() -> Iterator[ArchiveServer]:
 
 
 def _left(home: Home) -> list[str]:
-    """Return the names in the home folder but the lock."""
+    """Return the names of all files in the home folder except the lock."""
     return sorted(path.name for path in home.root.iterdir() if path != home.grafana_lock)
 
 
@@ -35,7 +35,7 @@ def _fails_within(seconds: float, match: str) -> Iterator[None]:
     assert time.monotonic() - began < seconds
 
 
-def test_the_right_archive_is_unpacked_and_found(server: ArchiveServer, home: Home) -> None:
+def test_the_expected_archive_is_unpacked_and_found(server: ArchiveServer, home: Home) -> None:
     progress: list[tuple[int, int]] = []
     assert find_grafana({"PATH": ""}, home) is None
     install(home, server.archive, lambda *counts: progress.append(counts))
@@ -45,7 +45,9 @@ def test_the_right_archive_is_unpacked_and_found(server: ArchiveServer, home: Ho
     assert find_grafana({"PATH": ""}, home) == found
     assert is_installed(home, server.archive)
     assert _left(home) == [home.grafana_program.name]
-    assert not is_installed(home, GrafanaArchive(server.url, "0" * 64)), "of another version"
+    assert not is_installed(home, GrafanaArchive(server.url, "0" * 64)), (
+        "another version must not count as installed"
+    )
 
 
 def test_another_archive_is_refused(server: ArchiveServer, home: Home) -> None:
@@ -63,14 +65,14 @@ def test_an_interrupted_download_leaves_nothing_and_can_be_repeated(
     with pytest.raises(StackError, match=r"Try again, or see docs/monitoring\.md#install-grafana"):
         install(home, server.archive)
     assert _left(home) == []
-    # A process that is killed cannot tidy up.
+    # A killed process leaves temporary files.
     (home.root / ".grafana.part" / "program").mkdir(parents=True)
     server.breaks_off = False
     install(home, server.archive)
     assert _left(home) == [home.grafana_program.name]
 
 
-def test_a_failed_update_leaves_the_earlier_one(server: ArchiveServer, home: Home) -> None:
+def test_a_failed_update_keeps_the_installed_version(server: ArchiveServer, home: Home) -> None:
     install(home, server.archive)
     server.content = packed("13.2.4")
     newer = GrafanaArchive(server.url, hashlib.sha256(server.content).hexdigest())
@@ -84,14 +86,14 @@ def test_a_failed_update_leaves_the_earlier_one(server: ArchiveServer, home: Hom
     assert _left(home) == [home.grafana_program.name]
 
 
-def test_no_network_costs_two_seconds(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grafana_archive, "_CONNECT_SECONDS", 0.2)  # here less
+def test_a_missing_network_is_reported_quickly(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grafana_archive, "_CONNECT_SECONDS", 0.2)  # shorten the test
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
-        with _fails_within(1, "refused"):  # nothing listens
+        with _fails_within(1, "refused"):  # no server listens
             install(home, GrafanaArchive(url, ""))
-        silent.listen()  # and never answers
+        silent.listen()  # the server never responds
         with _fails_within(1, "cannot be reached"):
             install(home, GrafanaArchive(url, ""))
 
@@ -105,7 +107,7 @@ def test_no_network_costs_two_seconds(home: Home, monkeypatch: pytest.MonkeyPatc
     assert not home.root.exists()
 
 
-def test_a_second_installation_at_a_time_is_refused(server: ArchiveServer, home: Home) -> None:
+def test_a_concurrent_installation_is_refused(server: ArchiveServer, home: Home) -> None:
     def again(*_: int) -> None:
         assert grafana_archive.is_being_installed(home)
         with pytest.raises(StackError, match="another `mlbench grafana install` is running"):
@@ -116,7 +118,7 @@ def test_a_second_installation_at_a_time_is_refused(server: ArchiveServer, home:
     assert not grafana_archive.is_being_installed(home)
 
 
-def test_each_processor_has_its_archive_or_a_refusal() -> None:
+def test_each_architecture_has_an_archive_or_is_refused() -> None:
     intel, arm = map(grafana_archive.official_archive, ("x86_64", "aarch64"))
     assert intel.url.endswith("_linux_amd64.tar.gz")
     assert arm.url.endswith("_linux_arm64.tar.gz")

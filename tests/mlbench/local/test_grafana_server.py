@@ -1,4 +1,4 @@
-"""The Grafana of the local stack: found where it is installed, and told what it must do."""
+"""The Grafana of the local stack: lookup of the program, command and settings."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ from mlbench.local.home import Home
 
 
 def install(prefix: Path, *programs: str, home: bool = True) -> Path:
-    """Put empty programs into a folder's ``bin``, and return the folder."""
+    """Create empty programs in a folder's ``bin`` folder; return the folder."""
     (prefix / "bin").mkdir(parents=True, exist_ok=True)
     for program in programs:
         (prefix / "bin" / program).touch(mode=0o755)
@@ -31,7 +31,7 @@ def nothing_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grafana_server, "_USUAL_HOME", tmp_path / "usual")
 
 
-def test_a_program_on_the_path_is_found_with_its_home_the_newer_one_first(tmp_path: Path) -> None:
+def test_the_newer_program_on_the_path_is_found_with_its_home(tmp_path: Path) -> None:
     assert find_grafana({"PATH": str(tmp_path)}) is None
     old = install(tmp_path / "old", "grafana-server")
     assert find_grafana(on_path(old)) == InstalledGrafana(old / "bin" / "grafana-server", old)
@@ -39,7 +39,7 @@ def test_a_program_on_the_path_is_found_with_its_home_the_newer_one_first(tmp_pa
     assert find_grafana(on_path(old, new)) == InstalledGrafana(new / "bin" / "grafana", new)
 
 
-def test_the_home_of_a_program_is_beside_it_packaged_or_the_usual_one(tmp_path: Path) -> None:
+def test_the_home_of_a_program_is_next_to_it_packaged_or_the_default(tmp_path: Path) -> None:
     home = install(tmp_path / "opt", "grafana")
     link = tmp_path / "local" / "bin" / "grafana"
     link.parent.mkdir(parents=True)
@@ -58,7 +58,7 @@ def test_the_home_of_a_program_is_beside_it_packaged_or_the_usual_one(tmp_path: 
     assert find_grafana(on_path(alone)) == InstalledGrafana(program, usual)
 
 
-def test_a_downloaded_one_comes_before_the_path_and_after_a_named_one(tmp_path: Path) -> None:
+def test_a_downloaded_grafana_precedes_path_but_not_the_variable(tmp_path: Path) -> None:
     home, other = Home(tmp_path / "home"), install(tmp_path / "other", "grafana")
     unpacked = install(home.grafana_program, "grafana")
     found = find_grafana(on_path(other), home)
@@ -67,7 +67,7 @@ def test_a_downloaded_one_comes_before_the_path_and_after_a_named_one(tmp_path: 
     assert find_grafana(named, home) == InstalledGrafana(other / "bin" / "grafana", other)
 
 
-def test_a_named_one_comes_before_the_path(tmp_path: Path) -> None:
+def test_the_variable_precedes_path(tmp_path: Path) -> None:
     other = install(tmp_path / "other", "grafana")
     home = install(tmp_path / "named", "grafana")
     for named in (home, home / "bin" / "grafana"):
@@ -77,7 +77,7 @@ def test_a_named_one_comes_before_the_path(tmp_path: Path) -> None:
         assert find_grafana({**on_path(other), "GRAFANA": str(nothing)}) is None
 
 
-def test_each_program_is_started_in_its_own_way() -> None:
+def test_both_programs_get_their_arguments() -> None:
     home = Path("/opt/grafana")
     new, old = home / "bin" / "grafana", home / "bin" / "grafana-server"
     assert InstalledGrafana(new, home).command() == (str(new), "server", "--homepath", str(home))
@@ -85,7 +85,7 @@ def test_each_program_is_started_in_its_own_way() -> None:
     assert InstalledGrafana(new, None).command() == (str(new), "server")
 
 
-def test_it_serves_this_machine_alone_and_anyone_there_may_look() -> None:
+def test_it_serves_only_this_machine_and_allows_anonymous_viewers() -> None:
     login = Login("mlbench", "secret of Prometheus")
     environ = settings(Path("/home"), "127.0.0.1", 3001, "secret", "http://127.0.0.1:9090", login)
     expected = {

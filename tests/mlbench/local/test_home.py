@@ -1,4 +1,4 @@
-"""The home folder: where things are, who may read them, and that nobody reads half of them."""
+"""The home folder: location, permissions, and errors about its files."""
 
 import os
 import stat
@@ -17,7 +17,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_the_variable_names_the_folder_or_it_is_the_users_data_folder(
+def test_the_variable_names_the_folder_which_defaults_to_the_data_folder(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -29,7 +29,7 @@ def test_the_variable_names_the_folder_or_it_is_the_users_data_folder(
     assert found.root == tmp_path / "here"
 
 
-def test_a_connection_is_read_as_it_was_written_by_this_user_alone(home: Home) -> None:
+def test_only_its_owner_can_read_a_written_connection(home: Home) -> None:
     before = os.umask(0)
     try:
         home.write_connection(_CONNECTION)
@@ -40,7 +40,7 @@ def test_a_connection_is_read_as_it_was_written_by_this_user_alone(home: Home) -
     assert mode(home.connection_file) == 0o600
 
 
-def test_without_a_stack_the_error_says_what_to_do(home: Home) -> None:
+def test_a_missing_stack_is_reported_with_the_remedy(home: Home) -> None:
     with pytest.raises(
         NotConnectedError, match=r"no stack is running here .*`mlbench up`"
     ) as error:
@@ -55,14 +55,14 @@ def test_without_a_stack_the_error_says_what_to_do(home: Home) -> None:
         '{"url": 1, "token": "t", "prometheus_url": null}',
     ],
 )
-def test_a_damaged_connection_says_what_to_do(home: Home, text: str) -> None:
+def test_a_damaged_connection_is_reported_with_the_remedy(home: Home, text: str) -> None:
     home.make()
     home.connection_file.write_text(text)
     with pytest.raises(NotConnectedError, match=r"damaged. Run `mlbench down`, then `mlbench up`"):
         home.read_connection()
 
 
-def test_a_home_that_is_no_folder_is_named(tmp_path: Path) -> None:
+def test_a_home_that_is_not_a_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(NotConnectedError, match=r"Not a directory.*MLBENCH_HOME must name a fold"):
         Home(tmp_path / "file").read_connection()

@@ -1,4 +1,4 @@
-"""Starting and stopping real stacks: once, cleanly, and again after the worst."""
+"""Starting and stopping local stacks, and errors at the start."""
 
 from pathlib import Path
 
@@ -14,14 +14,14 @@ from tests.support.stacks import order_steps, run_to_end
 
 
 def program(folder: Path, code: str) -> Path:
-    """Return a shell script that is to be taken for Prometheus."""
+    """Return a shell script that is used as Prometheus."""
     path = folder / "prometheus"
     path.write_text(f"#!/bin/sh\n{code}\n")
     path.chmod(0o755)
     return path
 
 
-def test_without_prometheus_nothing_is_started(
+def test_nothing_is_started_without_prometheus(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PROMETHEUS", str(tmp_path / "nothing-here"))
@@ -31,7 +31,7 @@ def test_without_prometheus_nothing_is_started(
     assert not home.prometheus.exists()
 
 
-def test_a_home_that_is_no_folder_is_refused(tmp_path: Path) -> None:
+def test_a_home_that_is_not_a_folder_is_refused(tmp_path: Path) -> None:
     home = Home(tmp_path / "file")
     home.root.touch()
     with pytest.raises(StackError, match="cannot use"):
@@ -55,10 +55,9 @@ def test_the_database_may_be_postgresql(
             assert database.execute("SELECT name FROM run").fetchall() == [("elsewhere",)]
 
 
-def test_a_damaged_database_is_named(
+def test_only_the_damaged_database_is_reported(
     prometheus_binary: Path, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At once, and nothing else."""
     monkeypatch.setenv("PROMETHEUS", str(prometheus_binary))
     home.make()
     home.database.write_text("this is no database, and never was one")
@@ -71,11 +70,11 @@ def test_a_damaged_database_is_named(
 
 
 @pytest.mark.slow
-def test_a_start_that_takes_too_long_is_ended(
+def test_a_start_that_takes_too_long_is_aborted(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PROMETHEUS", str(program(tmp_path, "exec sleep 1000")))
     monkeypatch.setattr("mlbench.local.launch._START_SECONDS", 1.0)
     with pytest.raises(StackError, match="the stack was not ready in time"):
         launch.start_detached(home, workers=1)
-    wait_for(lambda: launch.running_supervisor(home) is None, what="it has ended")
+    wait_for(lambda: launch.running_supervisor(home) is None, what="the process has ended")

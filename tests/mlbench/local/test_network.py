@@ -1,4 +1,4 @@
-"""What a machine cannot do for the network of workers is said in words that help."""
+"""Errors about network limits that this machine does not support."""
 
 import sys
 from pathlib import Path
@@ -9,7 +9,7 @@ from mlbench.local.network import probe
 from tests.support.processes import run_text
 
 _NO = "the bandwidth of workers here cannot be limited: "
-# Neither root's power to make namespaces, nor a user's.
+# Forbid namespaces to root and to other users.
 _FORBID = f"""
 echo 0 >/proc/sys/user/max_user_namespaces
 exec setpriv --bounding-set -sys_admin --inh-caps -sys_admin {sys.executable} -c \
@@ -17,7 +17,7 @@ exec setpriv --bounding-set -sys_admin --inh-caps -sys_admin {sys.executable} -c
 """
 
 
-def test_a_tool_that_is_missing_is_named_with_its_package(
+def test_a_missing_tool_is_named_with_its_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mlbench.local.network.with_tools", lambda: {"PATH": str(tmp_path)})

@@ -1,4 +1,4 @@
-"""Tests of the network traffic of a namespace, read from the kernel's table."""
+"""Network traffic of a namespace, parsed from the kernel's table."""
 
 from mlbench.local.proc import Traffic, parse_traffic
 
@@ -11,5 +11,5 @@ Inter-|   Receive                                                |  Transmit
 """
 
 
-def test_all_interfaces_but_the_loopback_are_added_up() -> None:
+def test_traffic_excludes_the_loopback_interface() -> None:
     assert parse_traffic(_TABLE) == Traffic(sent=305656, received=160545412)

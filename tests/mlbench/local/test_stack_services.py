@@ -1,4 +1,4 @@
-"""What the stack runs: its ports, secrets, environment, and what must be installed."""
+"""Services of the stack: ports, secrets, environment, and required programs."""
 
 import os
 import re
@@ -47,14 +47,14 @@ _NOTIFICATIONS = (names.ENV_NOTIFY_URL, names.ENV_ALERTMANAGER_CONFIG)
 
 
 @pytest.fixture
-def taken() -> Iterator[int]:
-    """A port that a server listens on."""
+def used_port() -> Iterator[int]:
+    """A port that is in use."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
 
 def program(path: Path) -> Path:
-    """Return a file that passes for a program."""
+    """Create an executable file that is used as a program; return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch(mode=0o755)
     return path
@@ -62,7 +62,7 @@ def program(path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def binary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A Prometheus that $PROMETHEUS names, no Grafana and no switch, whatever this machine has."""
+    """Prometheus named by $PROMETHEUS. There is no Grafana and no switch, even if installed."""
     monkeypatch.setattr(network, "probe", lambda: network.LocalNetwork("no tc", "no netem"))
     for name in (*_USERS_GRAFANA, _SHOWN_GRAFANA, *_NOTIFICATIONS):
         monkeypatch.delenv(name, raising=False)
@@ -92,26 +92,28 @@ def options(service: Service) -> dict[str, str]:
 # --- Ports. ---
 
 
-def test_a_free_port_is_given_once(taken: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = port_near(taken), port_near(taken)
-    assert taken < first < second < taken + 200, "also among stacks that start at once"
+def test_a_free_port_is_assigned_once(used_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = port_near(used_port), port_near(used_port)
+    assert used_port < first < second < used_port + 200, (
+        "concurrently started stacks need different ports"
+    )
     port = free_port()
     assert port_exactly(port) == port
-    for not_free in (taken, port):
+    for not_free in (used_port, port):
         with pytest.raises(StackError, match=f"port {not_free} is used by another program"):
             port_exactly(not_free)
     monkeypatch.setattr(stack_services, "_PORTS_TRIED", 1)
-    with pytest.raises(StackError, match=f"no port from {taken} to {taken} is free"):
-        port_near(taken)
+    with pytest.raises(StackError, match=f"no port from {used_port} to {used_port} is free"):
+        port_near(used_port)
 
 
-def test_every_service_has_a_port_of_its_own_on_this_machine(home: Home) -> None:
+def test_every_service_has_a_separate_local_port(home: Home) -> None:
     port = free_port()
     found = StackServices(home, 2, Listen(port=port))
     assert found.connection.url == f"http://127.0.0.1:{port}"
     every = (*found.fixed, found.worker(0), found.worker(1))
     assert len({service.port for service in every}) == len(every) == 6
-    assert found.worker(1) == every[-1], "it keeps its port"
+    assert found.worker(1) == every[-1], "a worker must keep its port"
     prometheus, master = every[:2]
     assert options(prometheus)["web.listen-address"] == prometheus.address
     assert options(master)["bind"] == master.address == f"127.0.0.1:{port}"
@@ -120,7 +122,7 @@ def test_every_service_has_a_port_of_its_own_on_this_machine(home: Home) -> None
 # --- Secrets and environment. ---
 
 
-def test_secrets_are_private_stay_the_same_and_are_the_masters_alone(home: Home) -> None:
+def test_secrets_are_private_and_permanent_and_only_the_master_gets_them(home: Home) -> None:
     first, by_name = StackServices(home, workers=2), all_services(home)
     token, agent_secret = (
         (home.root / name).read_text().strip() for name in ("token", "agent-secret")
@@ -137,11 +139,11 @@ def test_secrets_are_private_stay_the_same_and_are_the_masters_alone(home: Home)
         assert not [s.name for s in by_name.values() if secret in " ".join(s.command)]
     (home.root / "token").write_text("")
     assert len(StackServices(home, workers=2).connection.token) >= 40, (
-        "a power cut has left the file empty"
+        "a file left empty by a power cut must be replaced"
     )
 
 
-def test_each_worker_has_the_token_of_its_own_pod(home: Home) -> None:
+def test_each_worker_has_the_token_of_its_pod(home: Home) -> None:
     found = StackServices(home, workers=2)
     secret = (home.root / "agent-secret").read_text().strip()
     for number in (0, 1):
@@ -160,7 +162,7 @@ def test_variables_of_another_stack_do_not_reach_this_one(
         monkeypatch.setenv(name, "foreign")
     for service in all_services(home).values():
         kept = {name for name, value in service.environ.items() if value == "foreign"}
-        # Its password is for no process that runs a user's code.
+        # Processes that run user code must not get the database password.
         of_the_master = service.name in ("master", "controller")
         assert kept - of_the_user == ({names.ENV_DATABASE_URL} if of_the_master else set())
         assert kept >= of_the_user, service.name
@@ -170,7 +172,7 @@ def test_variables_of_another_stack_do_not_reach_this_one(
 @pytest.mark.parametrize(
     ("given", "expected"), [("", "127.0.0.1"), ("corp.example", "corp.example,127.0.0.1")]
 )
-def test_a_proxy_is_not_asked_for_the_stacks_own_traffic(
+def test_the_stacks_traffic_bypasses_proxies(
     home: Home, monkeypatch: pytest.MonkeyPatch, given: str, expected: str
 ) -> None:
     monkeypatch.delenv("no_proxy", raising=False)
@@ -182,7 +184,7 @@ def test_a_proxy_is_not_asked_for_the_stacks_own_traffic(
 # --- The network of workers. ---
 
 
-def test_the_master_is_told_what_the_network_cannot_do(
+def test_the_master_gets_the_limitations_of_the_network(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = all_services(home)["master"].environ
@@ -199,7 +201,7 @@ def test_the_master_is_told_what_the_network_cannot_do(
 # --- Grafana. ---
 
 
-def test_the_stacks_grafana_is_optional_and_the_master_leads_to_it(
+def test_the_stacks_grafana_is_optional_and_the_master_links_to_it(
     home: Home, grafana: Path
 ) -> None:
     stack = StackServices(home, workers=5)
@@ -213,13 +215,15 @@ def test_the_stacks_grafana_is_optional_and_the_master_leads_to_it(
     assert stat.S_IMODE((home.root / "grafana-password").stat().st_mode) == 0o600
     assert shown.environ["GF_SECURITY_ADMIN_PASSWORD"] == password
     url, login = split_login(known(stack.connection.prometheus_url))
-    assert shown.environ[names.ENV_PROMETHEUS_URL] == url, "whoever looks may read it"
+    assert shown.environ[names.ENV_PROMETHEUS_URL] == url, (
+        "viewers can read the URL, so it must have no password"
+    )
     variables = (names.ENV_PROMETHEUS_USER, names.ENV_PROMETHEUS_PASSWORD)
     assert tuple(shown.environ[name] for name in variables) == login
 
 
 def provisioned(kind: str, environ: Mapping[str, str]) -> Any:
-    """Return the only entry of a provisioning file, with variables filled in as Grafana does."""
+    """Return the only entry of a provisioning file, with variables substituted as in Grafana."""
     [file] = (Path(environ["GF_PATHS_PROVISIONING"]) / kind).glob("*.yml")
     content = yaml.safe_load(Template(file.read_text()).substitute(environ))
     [entries] = (value for value in content.values() if isinstance(value, list))
@@ -228,7 +232,7 @@ def provisioned(kind: str, environ: Mapping[str, str]) -> Any:
 
 
 @pytest.mark.usefixtures("grafana")
-def test_the_stacks_grafana_is_provisioned_and_told_nothing_of_another(
+def test_the_stacks_grafana_is_provisioned_without_settings_of_another(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GF_DATABASE_URL", "postgres://of-another-grafana")
@@ -247,7 +251,7 @@ def test_the_stacks_grafana_is_provisioned_and_told_nothing_of_another(
     assert provider["options"]["path"] == str(grafana_folder() / "dashboards")
 
 
-def test_the_users_own_grafana_and_the_webhook_are_the_controllers_alone(
+def test_only_the_controller_gets_an_existing_grafana_and_the_webhook(
     home: Home, grafana: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     variables = [*_USERS_GRAFANA, names.ENV_NOTIFY_URL]
@@ -256,7 +260,7 @@ def test_the_users_own_grafana_and_the_webhook_are_the_controllers_alone(
     for service in all_services(home).values():
         keys = [name for name in variables if service.environ.get(name) == "of the user"]
         assert keys == (variables if service.name == "controller" else [])
-    # The web pages lead to it, too: by the address for browsers if there is one.
+    # The web pages link to this Grafana, by the public address if it is set.
     assert all_services(home)["master"].environ[_SHOWN_GRAFANA] == "of the user"
     monkeypatch.setenv(_SHOWN_GRAFANA, "for browsers")
     shown = {s.name: s.environ.get(_SHOWN_GRAFANA) for s in all_services(home).values()}
@@ -264,7 +268,7 @@ def test_the_users_own_grafana_and_the_webhook_are_the_controllers_alone(
     assert {*shown.values()} == {None}
 
 
-def test_an_existing_prometheus_and_grafana_are_used_instead_of_the_stacks_own(
+def test_an_existing_prometheus_and_grafana_replace_those_of_the_stack(
     home: Home, grafana: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PROMETHEUS", "/nowhere/prometheus")
@@ -297,7 +301,7 @@ def test_an_existing_prometheus_and_grafana_are_used_instead_of_the_stacks_own(
         True,
         "http://grafana.example.com",
     )
-    # They belong to the master there.
+    # The variables describe the master at $MLBENCH_URL, so the stack ignores them.
     monkeypatch.setenv(names.ENV_URL, "http://master.example.com")
     monkeypatch.setenv("PROMETHEUS", str(program(home.root.parent / "prometheus")))
     stack = StackServices(home, workers=2)
@@ -311,7 +315,7 @@ def test_an_existing_prometheus_and_grafana_are_used_instead_of_the_stacks_own(
     "name",
     [names.ENV_ALERTMANAGERS, names.ENV_ALERTMANAGER_CONFIG, names.ENV_EXTERNAL_LABELS],
 )
-def test_settings_of_the_stacks_own_prometheus_are_refused_beside_an_existing_one(
+def test_settings_of_the_stacks_prometheus_are_refused_with_an_existing_one(
     home: Home, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for wrong in ("localhost:9090", "ftp://p", "http://"):
@@ -326,10 +330,10 @@ def test_settings_of_the_stacks_own_prometheus_are_refused_beside_an_existing_on
         StackServices(home, 1)
 
 
-# --- What must be there. ---
+# --- Required programs. ---
 
 
-def test_prometheus_is_the_named_one_or_on_the_path_or_from_make(
+def test_prometheus_is_found_by_variable_on_path_or_from_make(
     binary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on_path = program(tmp_path / "on-path" / "prometheus")
@@ -402,7 +406,7 @@ def test_services_run_on_the_last_cores_if_there_are_four(
     assert stack_cores(cores) == bound
 
 
-def test_the_port_of_prometheus_stays_the_same_between_starts(home: Home) -> None:
+def test_prometheus_keeps_its_port_between_starts(home: Home) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -410,7 +414,7 @@ def test_the_port_of_prometheus_stays_the_same_between_starts(home: Home) -> Non
     (home.root / "prometheus-port").write_text(f"{port}\n")
     [prometheus, *_] = StackServices(home, workers=1).fixed
     assert prometheus.port == port
-    # Another stack has it meanwhile, so it starts elsewhere.
+    # The port is in use by another stack, so Prometheus gets another port.
     [other, *_] = StackServices(home, workers=1).fixed
     assert other.port != port
 
@@ -423,7 +427,7 @@ def test_the_port_of_prometheus_stays_the_same_between_starts(home: Home) -> Non
         ("127.0.0.2", ["127.0.0.1", "127.0.0.2"]),
     ],
 )
-def test_the_api_listens_at_an_address_and_for_this_machine(
+def test_the_api_listens_at_the_address_and_on_localhost(
     home: Home, host: str, binds: list[str]
 ) -> None:
     stack = StackServices(home, 1, Listen(host))
@@ -439,7 +443,7 @@ def test_an_address_of_another_machine_is_refused(home: Home) -> None:
         StackServices(home, 1, Listen("192.0.2.1"))
 
 
-def test_external_labels_are_pairs() -> None:
+def test_external_labels_are_parsed() -> None:
     assert external_labels("") == {}
     assert external_labels("cluster=lab, team=a=b,") == {"cluster": "lab", "team": "a=b"}
     for wrong in ("lab", "=lab", "cluster=", "a-b=c"):
@@ -447,7 +451,7 @@ def test_external_labels_are_pairs() -> None:
             external_labels(wrong)
 
 
-def test_alertmanagers_are_urls() -> None:
+def test_alertmanager_urls_are_parsed() -> None:
     assert alertmanager_targets("") == []
     labels = {"__url_scheme": "https", "__url_path": "/am/api/v2/alerts"}
     found = alertmanager_targets(" https://alerts.example.com/am/ ,")

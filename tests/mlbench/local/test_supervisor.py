@@ -1,4 +1,4 @@
-"""The supervisor, over processes that only sleep: it starts, restarts, adds, removes and ends."""
+"""The supervisor with services that only sleep: starts, restarts, changes of the pool, and ends."""
 
 import json
 import os
@@ -24,7 +24,7 @@ Start = Callable[..., subprocess.Popen[bytes]]
 
 @pytest.fixture
 def start(home: Home, tmp_path: Path) -> Iterator[Start]:
-    """Starts a supervisor, whose first part is the given command."""
+    """Function that starts a supervisor whose first service is the given command."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start(*first: str) -> subprocess.Popen[bytes]:
@@ -46,7 +46,7 @@ def start(home: Home, tmp_path: Path) -> Iterator[Start]:
 
 @pytest.fixture
 def running(start: Start, home: Home) -> subprocess.Popen[bytes]:
-    """A supervisor that has got ready."""
+    """A supervisor whose stack is ready."""
     process = start()
     wait_for(home.connection_file.exists, what="the stack is ready")
     return process
@@ -57,23 +57,21 @@ def pids(supervisor: subprocess.Popen[bytes]) -> set[int]:
 
 
 def error_of(process: subprocess.Popen[bytes], tmp_path: Path) -> str:
-    """Wait for a supervisor that gives up, and return what it said."""
+    """Wait for a supervisor that gives up; return its output."""
     assert process.wait(15) == 1
     return (tmp_path / "output").read_text()
 
 
-# --- It keeps its parts running. ---
+# --- Running services. ---
 
 
-def test_a_service_runs_on_its_cores_alone(running: subprocess.Popen[bytes]) -> None:
+def test_a_service_runs_only_on_its_cores(running: subprocess.Popen[bytes]) -> None:
     affinities = [os.sched_getaffinity(pid) for pid in pids(running)]
     assert {min(os.sched_getaffinity(0))} in affinities
     assert os.sched_getaffinity(0) in affinities
 
 
-def test_a_stack_that_is_ready_says_how_to_reach_it(
-    running: subprocess.Popen[bytes], home: Home
-) -> None:
+def test_a_ready_stack_writes_its_connection(running: subprocess.Popen[bytes], home: Home) -> None:
     assert home.read_connection() == StackConnection(
         "http://127.0.0.1:1", "token", "http://127.0.0.1:2"
     )
@@ -85,7 +83,7 @@ def test_a_stack_that_is_ready_says_how_to_reach_it(
     ]
 
 
-def test_the_workers_of_the_last_stack_are_not_taken_for_its_own(start: Start, home: Home) -> None:
+def test_workers_of_the_previous_stack_are_ignored(start: Start, home: Home) -> None:
     home.make()
     PoolFiles(home).write_status([LocalWorker(f"worker-{i}", alive=True) for i in range(2)])
     start()
@@ -94,25 +92,29 @@ def test_the_workers_of_the_last_stack_are_not_taken_for_its_own(start: Start, h
 
 
 def kill_and_wait(supervisor: subprocess.Popen[bytes], victim: psutil.Process) -> psutil.Process:
-    """Kill a part, wait until it is started again, and return its new process."""
+    """Kill a service, wait for its restart, and return its new process."""
     others = pids(supervisor) - {victim.pid}
     victim.kill()
-    wait_for(lambda: len(pids(supervisor) - {victim.pid}) == 4, what="it is started again")
+    wait_for(lambda: len(pids(supervisor) - {victim.pid}) == 4, what="the service is restarted")
     [again] = [part for part in children(supervisor.pid) if part.pid not in others]
     return again
 
 
-def test_a_part_that_dies_is_started_again_later_if_it_did_soon_before(
+def test_a_service_that_dies_is_restarted_after_a_pause_if_it_died_recently(
     running: subprocess.Popen[bytes],
 ) -> None:
     victim, *others = children(running.pid)
     again = kill_and_wait(running, victim)
-    # Its process is a copy of the supervisor at first.
-    wait_for(lambda: again.cmdline() == ["sleep", "1000"], what="it is the same part")
-    assert left(others) == others, "the others were left alone"
-    assert {part.cwd() for part in others} == {"/"}, "where nobody leaves modules"
+    # The new process is a copy of the supervisor until it executes the command.
+    wait_for(lambda: again.cmdline() == ["sleep", "1000"], what="the service runs the same command")
+    assert left(others) == others, "other services must not be restarted"
+    assert {part.cwd() for part in others} == {"/"}, (
+        "services must not import modules of the working directory"
+    )
     later = kill_and_wait(running, again)
-    assert later.create_time() - again.create_time() > 0.9, "not more than once a second"
+    assert later.create_time() - again.create_time() > 0.9, (
+        "restarts must be at least a second apart"
+    )
 
 
 @pytest.mark.parametrize(
@@ -122,7 +124,7 @@ def test_a_part_that_dies_is_started_again_later_if_it_did_soon_before(
         ("/nowhere/grafana", "third cannot be started", False),
     ],
 )
-def test_an_optional_part_that_does_not_work_is_left_out(
+def test_a_failing_optional_service_is_left_out(
     start: Start,
     home: Home,
     tmp_path: Path,
@@ -135,12 +137,14 @@ def test_an_optional_part_that_does_not_work_is_left_out(
     process = start()
     wait_for(home.connection_file.exists, what="the stack is ready without it")
     output = tmp_path / "output"
-    wait_for(lambda: message in output.read_text(), what="it is told")
-    assert (output.read_text().count("started third") > 1) is started, "it was tried again"
-    assert len(pids(process)) == 4, "the others go on"
+    wait_for(lambda: message in output.read_text(), what="the failure is logged")
+    assert (output.read_text().count("started third") > 1) is started, (
+        "only a service that starts is retried"
+    )
+    assert len(pids(process)) == 4, "other services must keep running"
 
 
-def test_the_pool_grows_and_shrinks_as_the_controller_wants(
+def test_the_pool_grows_and_shrinks_on_request(
     running: subprocess.Popen[bytes], home: Home
 ) -> None:
     before = pids(running)
@@ -148,16 +152,16 @@ def test_the_pool_grows_and_shrinks_as_the_controller_wants(
     targets = home.prometheus / "targets" / "workers.json"
     assert len(json.loads(targets.read_text())) == 2
     pool.write_wanted(3)
-    wait_for(lambda: len(pool.read_status()) == 3, what="a third worker")
+    wait_for(lambda: len(pool.read_status()) == 3, what="a third worker is running")
     assert pool.read_status()[2] == LocalWorker("worker-2", alive=True)
-    assert len(json.loads(targets.read_text())) == 3, "Prometheus is told"
+    assert len(json.loads(targets.read_text())) == 3, "Prometheus must get the new target"
     assert len(pids(running)) == 5
     pool.write_wanted(2)
-    wait_for(lambda: len(pool.read_status()) == 2, what="two workers")
+    wait_for(lambda: len(pool.read_status()) == 2, what="two workers are running")
     assert pids(running) == before
 
 
-def test_a_worker_that_keeps_ending_does_not_keep_the_stack_from_starting(
+def test_a_worker_that_keeps_crashing_does_not_block_the_start(
     start: Start, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECOND_WORKER", "false")
@@ -171,11 +175,11 @@ def test_a_worker_that_keeps_ending_does_not_keep_the_stack_from_starting(
     assert process.poll() is None
 
 
-# --- It ends with all its parts. ---
+# --- Termination. ---
 
 
 def end(supervisor: subprocess.Popen[bytes], number: signal.Signals = signal.SIGTERM) -> None:
-    """Ask a supervisor to end, and check that all its parts end with it."""
+    """Terminate a supervisor and check that all its services end with it."""
     started = children(supervisor.pid)
     supervisor.send_signal(number)
     assert supervisor.wait(10) == 0
@@ -183,7 +187,7 @@ def end(supervisor: subprocess.Popen[bytes], number: signal.Signals = signal.SIG
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_asked_to_end_it_ends_everything(
+def test_termination_ends_all_services(
     running: subprocess.Popen[bytes], home: Home, number: signal.Signals
 ) -> None:
     end(running, number)
@@ -191,7 +195,7 @@ def test_asked_to_end_it_ends_everything(
     assert launch.running_supervisor(home) is None
 
 
-def test_a_part_that_does_not_end_is_killed(start: Start, home: Home, tmp_path: Path) -> None:
+def test_a_service_that_does_not_end_is_killed(start: Start, home: Home, tmp_path: Path) -> None:
     deaf = tmp_path / "deaf"
     supervisor = start("sh", "-c", f"trap '' TERM; touch {deaf}; while :; do sleep 0.1; done")
     wait_for(deaf.exists)
@@ -200,16 +204,16 @@ def test_a_part_that_does_not_end_is_killed(start: Start, home: Home, tmp_path: 
     assert "first does not end; killing it" in (tmp_path / "output").read_text()
 
 
-def test_killed_it_leaves_no_part_behind(
+def test_no_service_outlives_a_killed_supervisor(
     running: subprocess.Popen[bytes], home: Home, start: Start
 ) -> None:
     started = children(running.pid)
     running.kill()
     running.wait()
-    wait_for(lambda: not left(started), what="all have ended")
-    assert home.connection_file.exists(), "nobody was left to remove it"
+    wait_for(lambda: not left(started), what="all services have ended")
+    assert home.connection_file.exists(), "a killed supervisor cannot remove the file"
     assert launch.running_supervisor(home) is None
-    # The next one does not count as running until it is.
+    # The supervisor runs as soon as it starts, but the connection is written when it is ready.
     successor = start("sleep", "never-ready")
     wait_for(lambda: launch.running_supervisor(home) == successor.pid)
     assert not home.connection_file.exists()
@@ -217,7 +221,7 @@ def test_killed_it_leaves_no_part_behind(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("users", [(), ("--user", "--map-root-user")])
-def test_the_switch_of_networks_ends_with_it(
+def test_the_network_switch_ends_with_the_supervisor(
     users: tuple[str, ...], home: Home, start: Start, tmp_path: Path
 ) -> None:
     if problem := network.probe().no_bandwidth:
@@ -229,10 +233,10 @@ def test_the_switch_of_networks_ends_with_it(
     [switch] = [child for child in children(supervisor.pid) if child.pid == int(file.read_text())]
     supervisor.kill()
     supervisor.wait()
-    wait_for(lambda: not left([switch]), what="it has ended")
+    wait_for(lambda: not left([switch]), what="the process has ended")
 
 
-def test_there_is_one_supervisor_for_a_home(
+def test_a_home_has_only_one_supervisor(
     running: subprocess.Popen[bytes], home: Home, start: Start, tmp_path: Path
 ) -> None:
     before, connection = pids(running), home.read_connection()
@@ -242,10 +246,10 @@ def test_there_is_one_supervisor_for_a_home(
     assert (pids(running), home.read_connection()) == (before, connection)
 
 
-# --- It gives up soon where there is no hope. ---
+# --- Failing starts. ---
 
 
-def test_a_part_that_cannot_work_ends_the_start_with_its_last_words(
+def test_a_failing_service_aborts_the_start_and_its_log_is_shown(
     start: Start, home: Home, tmp_path: Path
 ) -> None:
     lines = "; ".join(f"echo line {n}" for n in range(20))
@@ -259,13 +263,13 @@ def test_a_part_that_cannot_work_ends_the_start_with_its_last_words(
     assert not home.connection_file.exists()
 
 
-def test_a_part_that_is_set_up_wrongly_is_not_tried_again(start: Start, tmp_path: Path) -> None:
+def test_a_configuration_error_is_not_retried(start: Start, tmp_path: Path) -> None:
     said = error_of(start("sh", "-c", f"echo no such config >&2; exit {os.EX_CONFIG}"), tmp_path)
     assert said.endswith("\nno such config\n")
     assert said.count("started first") == 1
 
 
-def test_asked_to_end_while_it_starts_it_does(start: Start, home: Home) -> None:
+def test_termination_during_the_start(start: Start, home: Home) -> None:
     supervisor = start("sh", "-c", "exec sleep 1000", "never-ready")
     wait_for(lambda: len(pids(supervisor)) == 4)
     end(supervisor)
