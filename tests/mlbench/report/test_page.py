@@ -1,4 +1,4 @@
-"""Pages as files: what is in them, and that nothing in them is markup of a user."""
+"""Report pages: their data, their metadata, and escaping of markup."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ from tests.support.known import known
 
 
 def page_of(comparison: Comparison) -> str:
-    """Return the page of a comparison whose runs have recorded no curve."""
+    """Return the page of a comparison whose runs have no recorded curves."""
     runs = {}
     for result in comparison.results:
         run = results.make_run(id=result.run_id, name="run", display_name=result.name)
@@ -29,7 +29,7 @@ def data_of(page: str) -> str:
     return str(data)
 
 
-def test_the_data_of_a_page_are_responses_of_the_api() -> None:
+def test_a_page_contains_api_responses() -> None:
     comparison = results.make_matrix((1, 2), 1)
     page = page_of(comparison)
     responses: dict[str, Any] = json.loads(data_of(page))["responses"]
@@ -40,7 +40,7 @@ def test_the_data_of_a_page_are_responses_of_the_api() -> None:
     assert 'data-address="?runs=1,2"' in page
 
 
-def test_a_page_says_what_it_shows_so_that_it_can_be_cited() -> None:
+def test_a_page_describes_its_runs_for_citation() -> None:
     page = page_of(results.make_matrix((1, 2), 1))
     facts = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", page))
     digest = hashlib.sha256(data_of(page).replace(r"\u003c", "<").encode()).hexdigest()
@@ -51,14 +51,14 @@ def test_a_page_says_what_it_shows_so_that_it_can_be_cited() -> None:
     assert "MLBench" in facts["recorded by"]
 
 
-def test_numbers_that_json_does_not_have_are_null() -> None:
+def test_numbers_that_json_cannot_represent_are_null() -> None:
     result = replace(results.make_result(1), last_value=float("nan"))
     data = json.loads(data_of(page_of(results.make_comparison([result]))))
     [found] = data["responses"]["/api/compare/?runs=1"]["results"]
     assert found["last_value"] is None
 
 
-def test_nothing_of_the_users_is_markup() -> None:
+def test_user_input_is_escaped() -> None:
     evil = "</script><script>alert(1)</script>"
     result = results.make_result(1)
     target = replace(known(result.target), metric=evil)
@@ -68,7 +68,7 @@ def test_nothing_of_the_users_is_markup() -> None:
     assert json.loads(data_of(page))["responses"]["/api/runs/1/"]["title"] == evil
 
 
-def test_modules_import_each_other_by_their_paths() -> None:
+def test_modules_import_each_other_by_path() -> None:
     text = script("js/compare/main.js")
     [urls] = re.findall(r"imports: (\{.*\}) \}\);\ndocument", text, re.DOTALL)
     modules = {path: unquote(url.partition(",")[2]) for path, url in json.loads(urls).items()}
@@ -79,7 +79,7 @@ def test_modules_import_each_other_by_their_paths() -> None:
         assert not re.search(r'^(?!/| \*).*from "\.', source, re.MULTILINE), path
 
 
-def test_curves_are_those_of_the_lowest_rank_without_totals() -> None:
+def test_curves_are_of_the_lowest_rank_and_exclude_totals() -> None:
     totals = [("samples", "0"), ("forward_seconds", "0")]
     keys = [("loss", "10"), ("loss", "9"), ("accuracy", ""), ("step", "0"), *totals]
     assert curves_among(keys) == [("step", "0"), ("loss", "9"), ("accuracy", "")]

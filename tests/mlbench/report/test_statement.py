@@ -1,4 +1,4 @@
-"""What a report says in words."""
+"""Titles and subtitles of reports."""
 
 from mlbench.report.statement import subtitle, title
 from tests.support.results import (

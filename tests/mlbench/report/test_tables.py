@@ -1,4 +1,4 @@
-"""The tables of a report."""
+"""Tables of reports."""
 
 from dataclasses import replace
 
@@ -7,12 +7,12 @@ from tests.support import results
 
 
 def columns(table: ReportTable) -> dict[str, list[str]]:
-    """Return a table's cells by the head of their column."""
+    """Return the cells of a table by column heading."""
     cells = zip(*table.rows, strict=True)
     return {column.text: list(values) for column, values in zip(table.columns, cells, strict=True)}
 
 
-def test_a_target_that_was_not_reached_has_no_mean() -> None:
+def test_a_missed_target_has_no_mean() -> None:
     comparison = results.make_comparison(
         [results.make_result(1), results.make_unreached(2, repeat=2)]
     )
@@ -22,7 +22,7 @@ def test_a_target_that_was_not_reached_has_no_mean() -> None:
     assert columns(runs)["reached"] == ["7.42", "-"]
 
 
-def test_without_a_target_there_is_nothing_to_reach() -> None:
+def test_runs_without_a_target_have_no_columns_for_it() -> None:
     found = tables(results.make_comparison([results.make_aimless(1), results.make_aimless(2, 2)]))
     assert [table.title for table in found] == [
         "Throughput and cost",
@@ -32,9 +32,11 @@ def test_without_a_target_there_is_nothing_to_reach() -> None:
     assert not {"reached", "best", "energy", "price"} & columns(found[-1]).keys()
 
 
-def test_a_run_that_failed_or_departs_is_marked() -> None:
+def test_a_failed_run_and_a_rule_violation_are_marked() -> None:
     phases, alone = tables(results.make_comparison([results.make_result(1)]))
-    assert (phases.title, alone.title) == ("Time breakdown", "Runs"), "no groups"
+    assert (phases.title, alone.title) == ("Time breakdown", "Runs"), (
+        "one run has no tables of groups"
+    )
     assert "outcome" not in columns(alone)
     failed = replace(results.make_result(2), state="FAILED", rule_violations=("its target is 90",))
     both = columns(tables(results.make_comparison([results.make_result(1), failed]))[-1])
@@ -42,7 +44,7 @@ def test_a_run_that_failed_or_departs_is_marked() -> None:
     assert both["division"] == ["closed", "closed*"]
 
 
-def test_phases_of_ones_own_follow_the_known_ones() -> None:
+def test_custom_phases_follow_the_known_ones() -> None:
     own = replace(results.make_result(1), phases={"zeta": 1.0, "other": 2.0, "forward": 3.0})
     phases = tables(results.make_comparison([own]))[0]
     assert [*columns(phases)] == ["group", "forward", "other", "zeta", "sum"]
