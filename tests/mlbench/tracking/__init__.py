@@ -1,1 +1,1 @@
-"""Tests of the tracker and of the recording of external jobs."""
+"""Tests of the tracker and of recording external jobs."""

@@ -1,4 +1,4 @@
-"""Which job a process is a rank of. The variables are those that launchers were seen to set."""
+"""Job and rank of a process. The variables were observed with the real launchers."""
 
 import sys
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.support.processes import run_text
 
 
 def _variables(text: str) -> dict[str, str]:
-    """Return variables that are written as in a shell."""
+    """Return variables written as in a shell."""
     return dict(word.split("=", 1) for word in text.split())
 
 
@@ -79,7 +79,7 @@ def _of(environ: dict[str, str], *left_out: str, **changed: str) -> dict[str, st
             _of(_TORCHRUN, TORCHELASTIC_RUN_ID="none", MASTER_ADDR="127.0.0.1"),
             Job("torchrun-lm-2:29500", 3, 4, "torchrun"),
         ),
-        # The innermost launcher counts.
+        # The innermost launcher determines the job.
         (_SLURM | _TORCHRUN, Job("torchrun-alps-42-lm-7", 3, 4, "torchrun")),
         (
             _SLURM | _of(_TORCHRUN, TORCHELASTIC_MAX_RESTARTS="3") | {"SLURM_RESTART_COUNT": "2"},
@@ -116,12 +116,12 @@ def _of(environ: dict[str, str], *left_out: str, **changed: str) -> dict[str, st
             _of(_ELASTIC, PET_NNODES="4:4"),
             Job("kubeflow-lm-worker-0:23456-first", 2, 4, "kubeflow"),
         ),
-        # Variables of a user's own.
+        # Variables set by the user.
         (_BARE, Job("shell-node-1:29500", 1, 2, "shell")),
         (_of(_BARE, MASTER_ADDR="::1"), Job("shell-lm-2:29500", 1, 2, "shell")),
     ],
 )
-def test_a_launcher_says_all(environ: dict[str, str], job: Job) -> None:
+def test_a_launcher_describes_the_job(environ: dict[str, str], job: Job) -> None:
     assert find_job(environ, hostname="lm-2") == job
 
 
@@ -136,7 +136,7 @@ def test_a_launcher_says_all(environ: dict[str, str], job: Job) -> None:
         (_ELASTIC, "lm-worker-1", Job("kubeflow-lm-worker-0:23456-first", 1, 6, "kubeflow")),
     ],
 )
-def test_a_pod_is_not_told_the_number_of_workers(
+def test_the_number_of_workers_is_required_in_some_pods(
     environ: dict[str, str], hostname: str, job: Job
 ) -> None:
     assert find_job(environ, workers=6, hostname=hostname) == job
@@ -144,7 +144,7 @@ def test_a_pod_is_not_told_the_number_of_workers(
         find_job(environ, hostname=hostname)
 
 
-def test_what_the_user_says_counts() -> None:
+def test_options_take_precedence() -> None:
     assert find_job(_PMI, key="mine") == Job("mine", 1, 2, "mpi")
     assert find_job(_SLURM, key="mine", workers=8) == Job("mine", 3, 8, "slurm")
     assert find_job({}, key="mine", workers=1) == Job("mine", 0, 1, "shell")
@@ -204,15 +204,17 @@ def test_a_job_of_one_rank_needs_no_key(
         (_of(_SLURM, SLURM_STEP_NUM_TASKS="0"), None, r"SLURM_PROCID and .* \(got 0\)"),
     ],
 )
-def test_what_cannot_be_is_said(environ: dict[str, str], workers: int | None, message: str) -> None:
+def test_an_impossible_job_is_refused(
+    environ: dict[str, str], workers: int | None, message: str
+) -> None:
     with pytest.raises(JobError, match=message):
         find_job(environ, workers=workers, hostname="node-x")
 
 
-# --- What a real torchrun tells its processes. ---
+# --- Variables of a real torchrun. ---
 
 _TORCHRUN_COMMAND = Path(sys.executable).with_name("torchrun")
-# All attempts but the last fail.
+# All attempts except the last one fail.
 _PRINT = r"""
 import dataclasses, json, os, sys
 from mlbench.tracking.job import find_job
@@ -225,9 +227,9 @@ sys.exit(job.attempt <= job.max_restarts)
 
 
 def _jobs(*options: str) -> list[Job]:
-    """Return what the processes that torchrun starts find, by attempt and rank."""
+    """Return the jobs found by the processes of torchrun, by attempt and rank."""
     if not _TORCHRUN_COMMAND.exists():
-        pytest.skip("torchrun is missing (PyTorch)")
+        pytest.skip("torchrun not found. Install PyTorch")
     how = ("--nproc-per-node=2", *options, "--no-python", sys.executable, "-c", _PRINT)
     ended = run_text([_TORCHRUN_COMMAND, *how], timeout=120)
     assert ended.returncode == 0, ended.stderr
@@ -235,14 +237,14 @@ def _jobs(*options: str) -> list[Job]:
     return sorted(jobs, key=lambda job: (job.attempt, job.rank))
 
 
-def test_torchrun_names_each_run_of_its_own() -> None:
+def test_torchrun_gives_each_run_a_unique_key() -> None:
     jobs = _jobs("--standalone")
     key = jobs[0].key
     assert jobs == [Job(key, rank, 2, "torchrun") for rank in range(2)]
-    UUID(key.removeprefix("torchrun-"))  # another one each time
+    UUID(key.removeprefix("torchrun-"))  # a different one each time
 
 
-def test_what_torchrun_begins_anew_is_the_same_job() -> None:
+def test_a_restart_by_torchrun_is_the_same_job() -> None:
     rendezvous = ("--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "--rdzv-id=lm")
     first, *jobs = _jobs(*rendezvous, "--max-restarts=1")
     assert (first.key, first.attempt, first.max_restarts) == ("torchrun-lm", 1, 1)

@@ -1,4 +1,4 @@
-"""``mlbench record``: a command runs as without it. ``mlbench.record()``, in a script."""
+"""``mlbench record`` with any command, and ``mlbench.record()`` in a script."""
 
 import contextlib
 import os
@@ -42,7 +42,7 @@ def user(stack: Home, tmp_path: Path) -> dict[str, str]:
 def recording(
     client: ApiClient, user: dict[str, str], *command: str
 ) -> Iterator[tuple[subprocess.Popen[str], Run]]:
-    """Start a recorded command; give its recorder and its run."""
+    """Start a recorded command; yield its recorder and its run."""
     words = [*RECORD, "--", *command]
     with subprocess.Popen(words, env=user, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr
@@ -60,7 +60,7 @@ _CLOSED = f"yes | {sys.executable} -c 'import time; time.sleep(1)'; exit 5"
 
 
 @pytest.mark.parametrize(("command", "code"), [_ENDS[1], _ENDS[2], _ENDS[4]])
-def test_it_ends_as_its_command(
+def test_the_exit_code_is_that_of_the_command(
     client: ApiClient, user: dict[str, str], command: Sequence[str], code: int
 ) -> None:
     done = subprocess.run([*RECORD, "--", *command], env=user, capture_output=True, check=False)
@@ -71,7 +71,7 @@ def test_it_ends_as_its_command(
 
 
 @pytest.mark.parametrize(("command", "code"), [*_ENDS, (["sh", "-c", _CLOSED], 5)])
-def test_what_is_not_recorded_ends_as_its_command(
+def test_the_exit_code_is_that_of_the_command_without_a_master(
     tmp_path: Path, command: Sequence[str], code: int
 ) -> None:
     user = environ(tmp_path, "http://no address", "")
@@ -79,15 +79,17 @@ def test_what_is_not_recorded_ends_as_its_command(
     assert (done.returncode, "mlbench: not recorded" in done.stderr) == (code, True)
 
 
-def test_the_first_process_of_a_container_tells_a_signal_by_its_code(user: dict[str, str]) -> None:
+def test_the_first_process_of_a_container_reports_a_signal_by_its_exit_code(
+    user: dict[str, str],
+) -> None:
     unshare = ["unshare", "--pid", "--fork"]
     if run_text([*unshare, "true"]).returncode:
-        pytest.skip("a process namespace can be made by root alone")
+        pytest.skip("only root can create a process namespace")
     done = run_text([*unshare, *RECORD, "--", "sh", "-c", "kill -9 $$"], env=user)
     assert done.returncode == 128 + signal.SIGKILL
 
 
-def test_output_and_input_arrive_byte_for_byte(user: dict[str, str], tmp_path: Path) -> None:
+def test_output_and_input_are_unchanged(user: dict[str, str], tmp_path: Path) -> None:
     data, errors = os.urandom(10 << 20), os.urandom(1 << 20)
     (tmp_path / "errors").write_bytes(errors)
     command = ["sh", "-c", f"cat {tmp_path}/errors >&2; cat"]
@@ -98,10 +100,10 @@ def test_output_and_input_arrive_byte_for_byte(user: dict[str, str], tmp_path: P
     assert _OURS.sub(b"", done.stderr) == errors
 
 
-def test_a_slow_reader_and_one_that_leaves(tmp_path: Path) -> None:
+def test_a_slow_reader_and_a_closed_pipe(tmp_path: Path) -> None:
     user = environ(tmp_path, "", "")
     reader, writer = os.pipe()
-    os.set_blocking(writer, False)  # as some programs leave it
+    os.set_blocking(writer, False)  # as some programs leave the pipe
     many = subprocess.Popen(
         [*RECORD, "--", "head", "-c200000", "/dev/zero"], env=user, stdout=writer
     )
@@ -118,7 +120,7 @@ def test_a_slow_reader_and_one_that_leaves(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_another_user_is_not_used(tmp_path: Path) -> None:
-    (tmp_path / "home").touch()  # so the folder for temporary files has to do
+    (tmp_path / "home").touch()  # force the use of the folder for temporary files
     user = {**environ(tmp_path / "home", "", ""), "TMPDIR": str(tmp_path)}
     shared = tmp_path / f"mlbench-{os.getuid()}"
     for is_foreign in (False, True):
@@ -127,7 +129,7 @@ def test_a_folder_of_another_user_is_not_used(tmp_path: Path) -> None:
             try:
                 os.chown(shared, 65534, -1)
             except PermissionError:
-                pytest.skip("root alone can give a folder away")
+                pytest.skip("only root can change the owner of a folder")
         done = run_text([*RECORD, "--", "true"], env=user)
         [folder] = re.findall(r"rank 0 is recorded in (.*): no master", done.stderr)
         assert (Path(folder).parent == shared) is not is_foreign
@@ -136,7 +138,7 @@ def test_a_folder_of_another_user_is_not_used(tmp_path: Path) -> None:
         shutil.rmtree(shared)
 
 
-def test_a_signal_before_the_command_begins_reaches_it(tmp_path: Path) -> None:
+def test_a_signal_before_the_start_of_the_command_is_forwarded(tmp_path: Path) -> None:
     user = environ(tmp_path, "", "")
     with subprocess.Popen([*RECORD, "--", "sleep", "30"], env=user) as process:
         status = Path(f"/proc/{process.pid}/status")
@@ -160,7 +162,7 @@ sys.exit(count)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
-def test_a_signal_to_it_and_its_group_reaches_the_command_once(
+def test_a_signal_to_the_recorder_and_its_group_is_forwarded_once(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     command = [*RECORD, "--", sys.executable, "-c", _COUNT, number.name]
@@ -169,14 +171,14 @@ def test_a_signal_to_it_and_its_group_reaches_the_command_once(
     with subprocess.Popen(command, **how) as process:
         assert process.stdout
         process.stdout.readline()
-        process.send_signal(number)  # as timeout does
+        process.send_signal(number)  # like timeout(1)
         time.sleep(0.01)
         os.killpg(process.pid, number)
         assert process.wait(20) == 1
 
 
-def test_a_signal_to_a_job_in_the_background_reaches_the_command_once(tmp_path: Path) -> None:
-    # A shell with job control signals a job's group.
+def test_a_signal_to_a_background_job_is_forwarded_once(tmp_path: Path) -> None:
+    # A shell with job control sends signals to the process group of a job.
     job = shlex.join([*RECORD, "--", sys.executable, "-c", _COUNT, "SIGTERM"])
     shell = f"exec 3>&1; {job} > {tmp_path}/out & until [ -s {tmp_path}/out ]; do sleep 0.1; done\n"
     script = f"{shell}kill %1; wait %1; echo code $?; exit\n"
@@ -190,13 +192,13 @@ def test_a_signal_to_a_job_in_the_background_reaches_the_command_once(tmp_path: 
     assert b"code 1\n" in out
 
 
-def test_what_is_left_behind_with_its_output_holds_nothing_up(tmp_path: Path) -> None:
+def test_a_background_process_with_inherited_output_does_not_block_the_end(tmp_path: Path) -> None:
     user = environ(tmp_path, "", "")
     done = run_text([*RECORD, "--", "sh", "-c", "sleep 60 & echo said"], env=user, timeout=30)
     assert (done.returncode, done.stdout) == (0, "said\n")
 
 
-def test_a_command_of_any_words(client: ApiClient, user: dict[str, str]) -> None:
+def test_a_command_may_have_any_arguments(client: ApiClient, user: dict[str, str]) -> None:
     words: list[str | bytes] = ["sh", "-c", "exit 0 #\n'", b"\xff", "x" * 5000]
     done = subprocess.run([*RECORD, "--", *words], env=user, capture_output=True, check=True)
     ended = run_to_end(client, run_of(client, done.stderr))
@@ -205,7 +207,7 @@ def test_a_command_of_any_words(client: ApiClient, user: dict[str, str]) -> None
 
 def test_a_killed_recorder_ends_the_command(client: ApiClient, user: dict[str, str]) -> None:
     with recording(client, user, "sh", "-c", STEPS, "600", "0.1") as (process, run):
-        wait_for(lambda: losses(client, run), what="it records")
+        wait_for(lambda: losses(client, run), what="the run records")
         shells = [child for child in descendants(process.pid) if child.name() == "sh"]
         process.kill()
     ended = run_to_end(client, run, 30)
@@ -214,8 +216,8 @@ def test_a_killed_recorder_ends_the_command(client: ApiClient, user: dict[str, s
     assert not psutil.wait_procs(shells, 10)[1]
 
 
-def _kill_companion(process: psutil.Process) -> bool:
-    """Kill the sidecar of a recorder or script, if one is running."""
+def _kill_sidecar(process: psutil.Process) -> bool:
+    """Kill the sidecar of a recorder or script, if it is running."""
     killed = False
     for child in process.children():
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -225,10 +227,10 @@ def _kill_companion(process: psutil.Process) -> bool:
     return killed
 
 
-def test_a_killed_companion_is_replaced(client: ApiClient, user: dict[str, str]) -> None:
+def test_a_killed_sidecar_is_replaced(client: ApiClient, user: dict[str, str]) -> None:
     with recording(client, user, "sh", "-c", f"{STEPS} exit 5", "40", "0.1") as (process, run):
-        wait_for(lambda: losses(client, run), what="it records")
-        assert _kill_companion(psutil.Process(process.pid))
+        wait_for(lambda: losses(client, run), what="the run records")
+        assert _kill_sidecar(psutil.Process(process.pid))
         _, words = process.communicate(timeout=40)
     assert process.returncode == 5
     ended = sealed(client, run)
@@ -239,13 +241,13 @@ def test_a_killed_companion_is_replaced(client: ApiClient, user: dict[str, str])
     assert left_in(user) == []
 
 
-def test_the_end_is_known_where_every_companion_is_killed(
+def test_the_end_is_known_even_if_every_sidecar_is_killed(
     client: ApiClient, user: dict[str, str]
 ) -> None:
     with recording(client, user, "sh", "-c", STEPS, "40", "0.1") as (process, _):
         recorder = psutil.Process(process.pid)
         while process.poll() is None:
-            _kill_companion(recorder)
+            _kill_sidecar(recorder)
             time.sleep(0.05)
         _, words = process.communicate(timeout=20)
     [folder] = left_in(user)
@@ -256,7 +258,7 @@ def test_the_end_is_known_where_every_companion_is_killed(
     assert losses(client, ended) == [*range(40)]
 
 
-def test_an_end_that_nobody_saw_is_not_invented(client: ApiClient, user: dict[str, str]) -> None:
+def test_an_unobserved_end_is_reported_as_unknown(client: ApiClient, user: dict[str, str]) -> None:
     nowhere = user | {names.ENV_URL: "", names.ENV_TOKEN: ""}
     command = [*RECORD, "--", "sh", "-c", f"{STEPS} echo; sleep 60", "3", "0.01"]
     with subprocess.Popen(command, env=nowhere, stdout=subprocess.PIPE) as process:
@@ -294,18 +296,18 @@ _KILL = "import psutil; [child] = psutil.Process().children(); child.kill(); tim
         (f"{_KILL}; sys.exit(3)", 3, "code 3; the recorder sidecar was killed"),
     ],
 )
-def test_a_script_that_has_itself_recorded(
+def test_a_script_that_records_itself(
     client: ApiClient, user: dict[str, str], tmp_path: Path, rest: str, code: int, reason: str
 ) -> None:
-    # A script's folder may have any names.
+    # The script's folder may contain modules with names of the standard library.
     (tmp_path / "http.py").write_text("raise SystemExit('not this')")
     (tmp_path / "train.py").write_text(_SCRIPT + rest)
     words = tmp_path / "stderr"
     with words.open("w") as stderr:
         process = subprocess.Popen([sys.executable, tmp_path / "train.py"], env=user, stderr=stderr)
     assert process.wait(60) == code, words.read_text()
-    # A killed one has not waited.
-    wait_for(lambda: "recorded as run" in words.read_text(), what="it has joined")
+    # A killed process does not wait until its run is created.
+    wait_for(lambda: "recorded as run" in words.read_text(), what="the run is created")
     ended = sealed(client, run_of(client, words.read_text()))
     assert (ended.title, ended.state) == ("script", "FAILED" if code else "FINISHED")
     assert reason in ended.reason
@@ -340,7 +342,7 @@ assert repr(mlbench.record()) == "this process is recorded already"
         ("end_cell(OSError('no data')); os.kill(os.getpid(), 9)", "OSError: no data"),
     ],
 )
-def test_a_notebook_ends_as_its_last_cell(
+def test_a_notebook_has_the_state_of_its_last_cell(
     client: ApiClient, user: dict[str, str], tmp_path: Path, rest: str, reason: str
 ) -> None:
     words = tmp_path / "stderr"
@@ -348,7 +350,7 @@ def test_a_notebook_ends_as_its_last_cell(
         subprocess.run(
             [sys.executable, "-c", _NOTEBOOK + rest], env=user, stderr=stderr, check=False
         )
-    wait_for(lambda: "recorded as run" in words.read_text(), what="it has joined")
+    wait_for(lambda: "recorded as run" in words.read_text(), what="the run is created")
     ended = sealed(client, run_of(client, words.read_text()))
     assert (ended.title, ended.launcher) == ("learn.ipynb", "notebook")
     assert ended.state == ("FAILED" if reason else "FINISHED")
@@ -371,7 +373,7 @@ except SystemExit:
 """
 
 
-def test_blocks_of_a_process_that_ends_without_a_word(
+def test_blocks_of_a_process_that_exits_immediately(
     client: ApiClient, user: dict[str, str]
 ) -> None:
     done = run_text([sys.executable, "-c", _BLOCKS], env=user)
@@ -385,7 +387,7 @@ def test_blocks_of_a_process_that_ends_without_a_word(
     assert run_to_end(client, run_of(client, third)).ranks[0].exit_code == 5
 
 
-def test_a_run_of_mlbench_records_itself_once(client: ApiClient, tmp_path: Path) -> None:
+def test_a_run_of_mlbench_is_recorded_once(client: ApiClient, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(_SCRIPT)
     ordered = order_command(client, "own", f"{sys.executable} {tmp_path}/train.py")
     ended = run_to_end(client, ordered)
@@ -412,7 +414,7 @@ with mlbench.Tracker() as tracker:
 
 
 @pytest.mark.slow
-def test_its_steps_are_watched_as_those_of_other_runs(
+def test_steps_of_recorded_commands_are_monitored(
     client: ApiClient, stack: Home, user: dict[str, str]
 ) -> None:
     url = str(stack.read_connection().prometheus_url)
@@ -423,7 +425,7 @@ def test_its_steps_are_watched_as_those_of_other_runs(
         limit = f'run_rank:mlbench_worker_progress:limit_seconds{{run_id="{run.id}"}} < 600'
         wait_for(lambda: prometheus.query(limit), what="the rule knows its steps")
         steps = f'increase(mlbench_worker_steps_total{{run_id="{run.id}",rank="0"}}[1m]) > 0'
-        wait_for(lambda: prometheus.query(steps), what="its steps are counted")
+        wait_for(lambda: prometheus.query(steps), what="the steps are counted")
         process.terminate()
         process.communicate(timeout=30)
 
@@ -452,7 +454,7 @@ def test_a_full_disk(client: ApiClient, stack: Home, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_script", [False, True])
-def test_no_master_is_named(
+def test_a_missing_master_is_reported(
     client: ApiClient, user: dict[str, str], tmp_path: Path, is_script: bool
 ) -> None:
     nowhere = environ(tmp_path / "nowhere", "", "")
@@ -507,7 +509,7 @@ def test_no_secret_of_a_command_is_recorded(
     client.delete_run(run.id).result()
 
 
-def test_the_help_names_the_options_of_the_parser() -> None:
+def test_the_help_lists_all_options() -> None:
     usage = run_text([*RECORD, "-h"], check=True).stdout
     described = {word for parameter in load_command("record").params for word in parameter.opts}
     assert {f"--{name}" for name in re.findall(r"--([a-z-]+)", usage)} - {"--help"} == {

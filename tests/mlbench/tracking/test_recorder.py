@@ -1,4 +1,4 @@
-"""The file format: each call is one whole line, whatever its values and whatever happens next."""
+"""The metrics file: each call writes one whole line, for any value."""
 
 import json
 import math
@@ -52,7 +52,7 @@ def test_a_line_has_time_step_and_metrics(
         (torch.tensor(3), "3.0"),
         (torch.tensor(1.5, dtype=torch.bfloat16), "1.5"),
         (torch.tensor([0.5]), "0.5"),
-        # Without a warning.
+        # The conversion must not cause a warning.
         (torch.tensor(0.5, requires_grad=True) * 2, "1.0"),
         (Decimal("0.125"), "0.125"),
         (Fraction(1, 4), "0.25"),
@@ -67,7 +67,7 @@ def test_a_line_has_time_step_and_metrics(
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_a_value_is_spelled_as_json(
+def test_a_value_is_written_as_json(
     recorder: Recorder, path: Path, value: Value, text: str
 ) -> None:
     recorder.write({"v": value}, step=None)
@@ -75,9 +75,7 @@ def test_a_value_is_spelled_as_json(
 
 
 @pytest.mark.parametrize("value", [None, [1.0], 1j, {}, np.ones(2)], ids=repr)
-def test_other_values_than_numbers_and_texts_are_refused(
-    recorder: Recorder, path: Path, value: Any
-) -> None:
+def test_only_numbers_and_texts_are_accepted(recorder: Recorder, path: Path, value: Any) -> None:
     with pytest.raises(TypeError, match=r"^metric 'v': "):
         recorder.write({"fine": 1.0, "v": value}, step=1)
     with pytest.raises(ValueError, match=r"metric name: must be a string of 1 to 200 .* \(got 5"):
@@ -98,7 +96,7 @@ def test_other_values_than_numbers_and_texts_are_refused(
         ({"\ud800": 1.0}, "metric name: .* without NUL or surrogates"),
     ],
 )
-def test_names_and_texts_that_cannot_be_stored_are_refused(
+def test_invalid_names_and_texts_are_refused(
     recorder: Recorder, path: Path, values: dict[str, Any], match: str
 ) -> None:
     with pytest.raises(ValueError, match=match):
@@ -107,7 +105,7 @@ def test_names_and_texts_that_cannot_be_stored_are_refused(
 
 
 class Variable:
-    """A number as Keras has it: ``optimizer.iterations``."""
+    """A number like Keras's ``optimizer.iterations``."""
 
     def __float__(self) -> float:
         return 12.0
@@ -165,7 +163,7 @@ def test_any_name_can_be_read_back(recorder: Recorder, path: Path, name: str) ->
     assert [json.loads(line)["metrics"] for line in lines] == [{name: 1.0}, {name: 2.0}]
 
 
-def test_the_master_understands_every_line(
+def test_the_master_can_parse_every_line(
     recorder: Recorder, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(SteadyClock, "now", lambda self: 1763683200.123456)

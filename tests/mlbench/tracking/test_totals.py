@@ -1,4 +1,4 @@
-"""The file of totals: it has what the training process did, for a scrape."""
+"""The totals file: counters of a training process for scrapes."""
 
 import json
 import os
@@ -37,7 +37,7 @@ sys.stdout.flush()
 
 
 def train(folder: Path, end: str, steps: int = 20, begin: str = "") -> tuple[int, dict[str, Any]]:
-    """Run a training process; return its exit code and what it says that it did."""
+    """Run a training process; return its exit code and its report."""
     environ = {
         **os.environ,
         names.ENV_METRICS_FILE: str(folder / "metrics.jsonl"),
@@ -55,7 +55,7 @@ def totals_in(folder: Path) -> Totals:
     return Totals.unpack(*(path.read_bytes() for path in folder.glob("metrics.jsonl.1.*.totals")))
 
 
-def test_totals_are_what_was_done(tmp_path: Path) -> None:
+def test_totals_match_the_training(tmp_path: Path) -> None:
     before = time.time()
     code, report = train(tmp_path, end="t.close(); t.close(); t.step(samples=1); t.close()")
     totals = totals_in(tmp_path)
@@ -67,13 +67,13 @@ def test_totals_are_what_was_done(tmp_path: Path) -> None:
     assert set(phases) == {"forward", "communication", "evaluation"}
     assert before < totals.progress_at < time.time()
     assert sum(totals.step_counts) == 20
-    assert not any(totals.step_counts[: STEP_BOUNDS.index(0.0025) + 1]), "a step takes 3 ms"
-    # Up to the last step: what follows it belongs to none.
+    assert not any(totals.step_counts[: STEP_BOUNDS.index(0.0025) + 1]), "steps take at least 3 ms"
+    # Time after the last step does not belong to a step.
     assert 20 * 0.003 <= totals.step_seconds <= report["train_seconds"]
 
 
-def test_a_restarted_training_counts_what_it_does_itself(tmp_path: Path) -> None:
-    # As after a checkpoint of 500 steps, in an attempt with totals of its own.
+def test_a_restarted_training_counts_only_its_own_work(tmp_path: Path) -> None:
+    # Like a restart from a checkpoint of 500 steps in an attempt with new totals.
     train(
         tmp_path,
         steps=3,
@@ -92,8 +92,8 @@ t.load_state_dict({"steps": 500, "samples": 8000, "goal_reached": False, "train_
     assert totals.step_seconds < 60
 
 
-def test_totals_of_processes_that_were_killed_or_met_a_full_disk_add_up(tmp_path: Path) -> None:
-    # The metrics file has no room; the totals are in files of their own.
+def test_totals_of_killed_processes_and_with_a_full_disk_add_up(tmp_path: Path) -> None:
+    # The metrics file is full, but the totals have separate files.
     limit = "t._recorder._file = os.open('/dev/full', os.O_WRONLY); t.close()"
     code, _ = train(tmp_path, end=limit)
     assert (code, totals_in(tmp_path).steps) == (1, 20)

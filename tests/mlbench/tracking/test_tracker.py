@@ -1,4 +1,4 @@
-"""The tracker: what it times, and what it records."""
+"""The tracker: measured times and recorded values."""
 
 import math
 import threading
@@ -16,7 +16,7 @@ from tests.support.metrics_file import lines, metrics
 
 
 class Clock:
-    """A clock that only moves when told to."""
+    """A clock that moves only when it is advanced."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -40,7 +40,7 @@ def tracker(path: Path) -> Tracker:
 # --- Phases and the clock. ---
 
 
-def test_a_phase_adds_up_and_leaves_out_what_is_outside(clock: Clock, tracker: Tracker) -> None:
+def test_a_phase_sums_only_its_own_time(clock: Clock, tracker: Tracker) -> None:
     for _ in range(3):
         with tracker.phase("forward"):
             clock.advance(2.0)
@@ -51,7 +51,7 @@ def test_a_phase_adds_up_and_leaves_out_what_is_outside(clock: Clock, tracker: T
     assert tracker.phase_seconds() == {"forward": 6.0, "backward": 0.5, "communication": 1.0}
 
 
-def test_time_that_the_code_does_not_time_is_counted_once(clock: Clock, tracker: Tracker) -> None:
+def test_time_reported_by_a_library_is_counted_once(clock: Clock, tracker: Tracker) -> None:
     tracker.count("data", 2.0)
     tracker.count("communication", 3.0)
     with tracker.phase("backward"):
@@ -67,14 +67,12 @@ def test_time_that_the_code_does_not_time_is_counted_once(clock: Clock, tracker:
     assert tracker.phase_seconds() == expected
 
 
-def test_a_phase_that_there_is_not_is_refused_with_those_that_there_are(tracker: Tracker) -> None:
+def test_an_unknown_phase_is_refused_with_the_list_of_phases(tracker: Tracker) -> None:
     with pytest.raises(ValueError, match=r"^phase: must be one of data, forward, "):
         tracker.phase("load")  # type: ignore[arg-type]
 
 
-def test_the_first_epoch_starts_the_clock_whatever_was_before(
-    clock: Clock, tracker: Tracker
-) -> None:
+def test_the_first_epoch_resets_the_clock(clock: Clock, tracker: Tracker) -> None:
     clock.advance(60.0)
     assert tracker.train_seconds == 60.0
     with tracker.phase("evaluation"):
@@ -84,10 +82,10 @@ def test_the_first_epoch_starts_the_clock_whatever_was_before(
     clock.advance(3.0)
     with tracker.phase("evaluation"):
         clock.advance(7.0)
-        assert tracker.train_seconds == 3.0, "also while it goes on"
+        assert tracker.train_seconds == 3.0, "the clock must be stopped during the evaluation"
 
 
-def test_an_epoch_after_the_first_step_does_not_start_the_clock(
+def test_an_epoch_after_the_first_step_does_not_reset_the_clock(
     clock: Clock, tracker: Tracker
 ) -> None:
     clock.advance(3.0)
@@ -113,7 +111,7 @@ def test_a_step_is_counted_and_metrics_are_recorded(tracker: Tracker, path: Path
 
 
 @pytest.mark.parametrize("samples", [-1, 2.5, torch.ones(2), None, math.nan], ids=repr)
-def test_samples_that_cannot_be_counted_change_nothing(
+def test_invalid_samples_change_nothing(
     clock: Clock, tracker: Tracker, path: Path, samples: Any
 ) -> None:
     tracker.step(samples=torch.tensor(4))
@@ -146,11 +144,11 @@ def test_a_long_training_records_its_totals_less_often(
     for _ in range(100):
         clock.advance(1.5)
         tracker.step(samples=1, train_loss=0.5)
-    # After ten hours, every 72 seconds.
+    # After ten hours, totals are recorded every 72 seconds.
     assert [line["step"] for line in lines(path) if "samples" in line["metrics"]] == [1, 50, 99]
 
 
-def test_totals_never_share_a_millisecond_with_the_line_before(
+def test_totals_never_share_a_millisecond_with_the_previous_line(
     tracker: Tracker, path: Path
 ) -> None:
     tracker.goal("acc", 1.0)
@@ -165,7 +163,7 @@ def test_totals_never_share_a_millisecond_with_the_line_before(
     assert all(b - a >= 0.001 for a, b in zip(accuracies, totals, strict=True))
 
 
-# --- The goal. ---
+# --- Targets. ---
 
 
 @pytest.mark.parametrize(
@@ -178,7 +176,7 @@ def test_totals_never_share_a_millisecond_with_the_line_before(
         (97.0, False, "diverged", False),
     ],
 )
-def test_a_goal_is_reached_from_its_own_side(
+def test_a_goal_is_reached_from_above_or_below(
     tracker: Tracker, path: Path, wanted: float, lower_is_better: bool, value: Value, reached: bool
 ) -> None:
     tracker.goal("acc", wanted, lower_is_better=lower_is_better)
@@ -186,16 +184,16 @@ def test_a_goal_is_reached_from_its_own_side(
     assert not tracker.goal_reached
     tracker.log(acc=value)
     assert tracker.goal_reached is reached
-    assert "acc" in lines(path)[-1]["metrics"], "recorded, whatever it is"
+    assert "acc" in lines(path)[-1]["metrics"], "every value must be recorded"
 
 
 @pytest.mark.parametrize(("metric", "wanted"), [("acc", float("nan")), ("acc", "much"), ("", 97.0)])
-def test_a_goal_that_cannot_be_is_refused(tracker: Tracker, metric: str, wanted: float) -> None:
+def test_an_invalid_goal_is_refused(tracker: Tracker, metric: str, wanted: float) -> None:
     with pytest.raises(ValueError, match=r"^(goal of 'acc': must|could not|metric name: )"):
         tracker.goal(metric, wanted)
 
 
-def test_the_line_with_the_goals_metric_has_the_training_time(
+def test_the_line_of_the_goal_metric_has_the_training_time(
     clock: Clock, tracker: Tracker, path: Path
 ) -> None:
     tracker.goal("acc", 97.0)
@@ -219,7 +217,7 @@ def test_the_line_with_the_goals_metric_has_the_training_time(
 # --- Checkpoints. ---
 
 
-def test_a_restarted_training_goes_on_from_the_totals(clock: Clock, path: Path) -> None:
+def test_a_restored_training_continues_from_the_totals(clock: Clock, path: Path) -> None:
     former = Tracker({})
     former.goal("acc", 97.0)
     former.epoch(0)
@@ -229,12 +227,12 @@ def test_a_restarted_training_goes_on_from_the_totals(clock: Clock, path: Path) 
     with former.phase("evaluation"):
         clock.advance(7.0)
     state = former.state_dict()
-    clock.advance(100.0)  # lost: nothing after the checkpoint counts
+    clock.advance(100.0)  # lost, because it is after the checkpoint
 
     tracker = Tracker({names.ENV_METRICS_FILE: str(path)})
     tracker.load_state_dict(state)
     assert tracker.goal_reached
-    clock.advance(20.0)  # set-up, until the first epoch
+    clock.advance(20.0)  # setup before the first epoch
     tracker.epoch(1)
     with tracker.phase("forward"):
         clock.advance(0.5)
@@ -251,9 +249,7 @@ def test_a_restarted_training_goes_on_from_the_totals(clock: Clock, path: Path) 
     ]
 
 
-def test_an_epoch_that_a_checkpoint_was_in_the_middle_of_begins_once(
-    clock: Clock, path: Path
-) -> None:
+def test_an_epoch_interrupted_by_a_restart_starts_once(clock: Clock, path: Path) -> None:
     former = Tracker({})
     former.epoch(3)
     former.step(samples=32)
@@ -274,7 +270,7 @@ def test_an_epoch_that_a_checkpoint_was_in_the_middle_of_begins_once(
     }
 
 
-def test_a_loaded_state_replaces_what_was_timed_but_the_time_to_read_it(clock: Clock) -> None:
+def test_a_loaded_state_replaces_all_times_except_its_loading_time(clock: Clock) -> None:
     former, tracker = Tracker({}), Tracker({})
     with former.phase("restore"):
         clock.advance(2)
@@ -290,7 +286,7 @@ def test_a_loaded_state_replaces_what_was_timed_but_the_time_to_read_it(clock: C
     assert tracker.train_seconds == 2.0 + 1.0
 
 
-def test_a_pause_records_the_totals_and_stops_the_clock_until_the_next_epoch(
+def test_a_pause_records_totals_and_stops_the_clock_until_the_next_epoch(
     clock: Clock, tracker: Tracker, path: Path
 ) -> None:
     tracker.epoch(0)
@@ -312,18 +308,16 @@ def test_a_pause_records_the_totals_and_stops_the_clock_until_the_next_epoch(
     ]
 
 
-def test_samples_that_no_step_has_told_are_not_recorded(tracker: Tracker, path: Path) -> None:
+def test_samples_are_not_recorded_if_no_step_reported_any(tracker: Tracker, path: Path) -> None:
     tracker.step(samples=0)
     tracker.close()
     assert [line.keys() for line in metrics(path)] == [{"train_seconds"}]
 
 
-# --- The end. ---
+# --- End of the training. ---
 
 
-def test_the_end_records_the_totals_and_nothing_is_recorded_after_it(
-    path: Path, clock: Clock
-) -> None:
+def test_closing_records_the_totals_and_ends_recording(path: Path, clock: Clock) -> None:
     with Tracker({names.ENV_METRICS_FILE: str(path)}) as tracker:
         with tracker.phase("forward"):
             clock.advance(2.0)
@@ -345,7 +339,7 @@ def test_the_clock_stops_at_the_last_step_or_goal(
     tracker.step(samples=8)
     clock.advance(0.5)
     tracker.log({metric: 1.0})
-    clock.advance(30.0)  # it writes files
+    clock.advance(30.0)  # time to write files
     assert tracker.train_seconds == 32.5
     tracker.close()
     recorded = [line["train_seconds"] for line in metrics(path) if "train_seconds" in line]
@@ -362,7 +356,7 @@ def test_a_full_disk_ends_the_training() -> None:
     tracker.close()
 
 
-def test_a_phase_of_another_thread_is_recorded_apart(
+def test_a_phase_of_another_thread_is_recorded_separately(
     clock: Clock, tracker: Tracker, path: Path
 ) -> None:
     def prefetch() -> None:
@@ -384,9 +378,7 @@ def test_a_phase_of_another_thread_is_recorded_apart(
     assert "data_seconds" not in last
 
 
-def test_the_thread_that_steps_may_be_another_than_the_first(
-    clock: Clock, tracker: Tracker
-) -> None:
+def test_steps_may_be_recorded_by_another_thread(clock: Clock, tracker: Tracker) -> None:
     def train() -> None:
         tracker.epoch(0)
         with tracker.phase("forward"):

@@ -1,4 +1,4 @@
-"""The tracker in real processes and threads: what it imports, and what survives."""
+"""The tracker in processes and threads: its imports, and recorded values after a kill."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ _HTTP_AND_MORE = ("httpx", "prometheus_client", "rich", "typer", "numpy", "torch
 
 
 def run_python(code: str, environ: dict[str, str] | None = None, folder: Path | None = None) -> str:
-    """Run code in a process outside any run, and return what it printed."""
+    """Run code in a process that is not part of a run; return its output."""
     ours = {name for key, name in vars(names).items() if key.startswith("ENV_")}
     clean = {key: value for key, value in os.environ.items() if key not in ours}
     return run_text(
@@ -27,7 +27,7 @@ def run_python(code: str, environ: dict[str, str] | None = None, folder: Path | 
     ).stdout
 
 
-def test_nothing_that_training_does_not_need_is_imported(tmp_path: Path, path: Path) -> None:
+def test_the_tracker_imports_no_unneeded_packages(tmp_path: Path, path: Path) -> None:
     code = (
         "import sys; from mlbench import Tracker\n"
         "with Tracker() as t:\n"
@@ -37,12 +37,12 @@ def test_nothing_that_training_does_not_need_is_imported(tmp_path: Path, path: P
         f"print([m for m in {_HTTP_AND_MORE} if m in sys.modules], t.steps, t.goal_reached)"
     )
     assert run_python(code, folder=tmp_path) == "[] 1 True\n"
-    assert list(tmp_path.iterdir()) == [], "outside of a run nothing is recorded"
+    assert list(tmp_path.iterdir()) == [], "nothing must be recorded outside a run"
     assert run_python(code, {names.ENV_METRICS_FILE: str(path)}) == "[] 1 True\n"
     assert len(lines(path)) == 5
 
 
-def test_a_process_killed_right_after_a_step_has_lost_nothing(path: Path) -> None:
+def test_a_process_killed_after_a_step_loses_nothing(path: Path) -> None:
     code = (
         "import os; from mlbench import Tracker\n"
         "t = Tracker(); t.epoch(0)\n"
@@ -55,8 +55,8 @@ def test_a_process_killed_right_after_a_step_has_lost_nothing(path: Path) -> Non
     assert [line["step"] for line in lines(path)] == list(range(201))
 
 
-def test_a_script_that_raises_has_its_totals_once(path: Path) -> None:
-    # A forked process records none.
+def test_a_script_that_raises_records_its_totals_once(path: Path) -> None:
+    # A forked process does not record totals.
     code = (
         "import os, sys; from mlbench import Tracker\n"
         "t = Tracker(); t.step(samples=8)\n"
