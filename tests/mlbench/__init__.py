@@ -1,1 +1,1 @@
-"""Tests of what everyone holds in hand."""
+"""Tests of the mlbench package."""

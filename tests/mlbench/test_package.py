@@ -1,4 +1,4 @@
-"""What ``import mlbench`` shows."""
+"""Public names of ``import mlbench``."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import pytest
 import mlbench
 
 
-def test_tab_shows_the_public_names_and_nothing_else() -> None:
+def test_dir_shows_only_the_public_names() -> None:
     names = ["ApiClient", "MLBenchError", "Tracker", "open", "record"]
     assert dir(mlbench) == sorted(mlbench.__all__) == names
     assert all(callable(getattr(mlbench, name)) for name in names)
