@@ -1,1 +1,1 @@
-"""The tests: they mirror the packages."""
+"""Tests, in folders that mirror the packages."""

@@ -1,4 +1,4 @@
-"""What tests share: the real Prometheus, databases of both kinds, and stacks of their own."""
+"""Shared fixtures: a real Prometheus, databases of both kinds, and local stacks."""
 
 import errno
 import gc
@@ -49,11 +49,11 @@ _BROWSER = pytest.StashKey[Browser]()
 USER_TOKEN = "user-token"
 AGENT_SECRET = "agent-secret"
 AGENT_TOKEN = derive(PodIdentity("w-0", ""), AGENT_SECRET)
-"""Of the pod w-0, on which tests of the master put rank 0."""
+"""Token of the pod w-0, on which the master's tests put rank 0."""
 
 
 def free_port() -> int:
-    """Return a port that nothing listens on now."""
+    """Return a port on which nothing listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -61,17 +61,17 @@ def free_port() -> int:
 
 
 def as_pod(name: str, uid: str = "") -> dict[str, str]:
-    """Return the header with which a pod's agent calls the master of a test."""
+    """Return the header with which a pod's agent calls the master."""
     return {"Authorization": f"Bearer {derive(PodIdentity(name, uid), AGENT_SECRET)}"}
 
 
 def wait_for(condition: Callable[[], object], seconds: float = 180.0, what: str = "") -> None:
-    """Wait until a condition holds; fail if it does not in time, on a busy machine too."""
+    """Wait until a condition holds. The default timeout allows for a busy machine."""
     began = time.monotonic()
     while not condition():
         waited = time.monotonic() - began
         assert waited < seconds, f"not within {seconds} s: {what or condition}"
-        time.sleep(min(max(0.005, waited / 20), 0.1))  # a stack asked often is a busy one
+        time.sleep(min(max(0.005, waited / 20), 0.1))  # frequent polling would slow a stack down
 
 
 @pytest.fixture(scope="session")
@@ -93,14 +93,14 @@ def promtool(prometheus_binary: Path) -> Path:
 
 @dataclass
 class PrometheusServer:
-    """A real Prometheus with an empty disk, which receives remote write and scrapes nothing."""
+    """A real Prometheus with an empty disk. It accepts remote write and scrapes nothing."""
 
     binary: Path
     folder: Path
     port: int
     process: subprocess.Popen[bytes] | None = None
     receives: bool = True
-    """Whether it takes samples by remote write."""
+    """Whether the server accepts remote write."""
     login: Login | None = None
 
     @property
@@ -109,7 +109,7 @@ class PrometheusServer:
         return with_login(url, self.login) if self.login else url
 
     def start(self, *options: str) -> None:
-        """Start it, maybe with more options, and wait until it takes samples."""
+        """Start the server, with further options if any, and wait until it accepts samples."""
         if self.receives:
             options = ("--web.enable-remote-write-receiver", *options)
         if self.login:
@@ -133,14 +133,14 @@ class PrometheusServer:
         wait_for(self._ready, what="Prometheus is ready")
 
     def kill(self) -> None:
-        """Kill it with -9."""
+        """Kill the server with SIGKILL."""
         assert self.process is not None
         self.process.kill()
         self.process.wait()
         self.process = None
 
     def lose_everything(self) -> None:
-        """Start it again with an empty disk."""
+        """Restart the server with an empty disk."""
         self.kill()
         shutil.rmtree(self.folder / "data")
         self.start()
@@ -156,13 +156,13 @@ class PrometheusServer:
 def shared_prometheus(
     prometheus_binary: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[PrometheusServer]:
-    """One for all tests that only add to it, each under names of its own."""
+    """A Prometheus shared by tests that only add series, each with unique names."""
     yield from _serve(prometheus_binary, tmp_path_factory.mktemp("prometheus"))
 
 
 @pytest.fixture
 def own_prometheus(prometheus_binary: Path, tmp_path: Path) -> Iterator[PrometheusServer]:
-    """One for a test that kills it, or wants it empty."""
+    """A Prometheus for a test that kills it or needs it empty."""
     folder = tmp_path / "prometheus"
     folder.mkdir()
     yield from _serve(prometheus_binary, folder)
@@ -179,14 +179,14 @@ def _serve(binary: Path, folder: Path) -> Iterator[PrometheusServer]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """One for all tests."""
+    """A PostgreSQL server shared by all tests."""
     with serve() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def postgres_database(postgres: PostgresServer) -> Iterator[str]:
-    """The name of a database that has all tables: emptied for each test, which is quick."""
+    """Name of a database with all tables, emptied for each test because that is fast."""
     with postgres.new_database() as name:
         open_database(postgres.url(name)).close()
         yield name
@@ -198,16 +198,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Set what all processes of the tests begin with."""
+    """Configure every test process."""
     if not config.option.quick and "PYTEST_XDIST_WORKER" not in os.environ:
         config.add_cleanup(watch_this_session())
-    gc.disable()  # until all modules and tests are there
-    if config.option.quick:  # a test that is skipped in its middle leaves open what it has opened
+    gc.disable()  # until collection has finished
+    if config.option.quick:  # a test skipped midway leaves its resources open
         for warning in ("ResourceWarning", "pytest.PytestUnraisableExceptionWarning"):
             config.addinivalue_line("filterwarnings", f"ignore::{warning}")
-    # OpenMP's threads would spin while they wait for each other, on cores that other tests want.
+    # Spinning OpenMP threads would take cores from other tests.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    # SQLite and Prometheus sync often: what they write is kept in memory, where there is room.
+    # SQLite and Prometheus sync often, so their files are in memory if there is room.
     memory = Path("/dev/shm")
     if memory.is_dir() and shutil.disk_usage(memory).free > _ROOM_IN_MEMORY:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
@@ -215,7 +215,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
-    """With --quick, skip each test about to start a process or server: no list has to be kept."""
+    """With --quick, skip each test that is about to start a process or server."""
     if session.config.option.quick:
         processes = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"}
         starts = {*processes, "socket.bind"}
@@ -223,16 +223,16 @@ def pytest_runtestloop(session: pytest.Session) -> None:
 
 
 def _skip_start() -> None:
-    """Skip the test that calls this; in another thread, let it fail as where processes run out."""
+    """Skip the calling test. In other threads, fail as if no process could be started."""
     if threading.current_thread() is threading.main_thread():
         pytest.skip("it starts a process or a server")
     raise BlockingIOError(errno.EAGAIN, "a quick test starts neither")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Add to the file of $MLBENCH_SKIPPED why each test was skipped."""
+    """Append the reason of each skipped test to the file named by $MLBENCH_SKIPPED."""
     path = os.environ.get("MLBENCH_SKIPPED")
-    if path and "PYTEST_XDIST_WORKER" not in os.environ:  # whose reports come here too
+    if path and "PYTEST_XDIST_WORKER" not in os.environ:  # workers report to this process
         with Path(path).open("a") as file:
             for report in terminalreporter.stats.get("skipped", []):
                 file.write(f"{report.longrepr[2].removeprefix('Skipped: ')}\n")
@@ -240,7 +240,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def one_certificate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Have clients of httpx in all processes trust one authority: to read all takes each 25 ms."""
+    """Make all httpx clients trust one authority. Loading all takes 25 ms per client."""
     path = tmp_path_factory.mktemp("certificates") / "one.pem"
     first, end, _ = Path(certifi.where()).read_text().partition("-----END CERTIFICATE-----\n")
     path.write_text(first + end)
@@ -250,22 +250,22 @@ def one_certificate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run tests that are marked `both_databases` once over each kind of database."""
+    """Run tests marked `both_databases` on each kind of database."""
     marked = metafunc.definition.get_closest_marker("both_databases")
     if marked and "database_url" in metafunc.fixturenames:
         metafunc.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
 
 
-@pytest.hookimpl(trylast=True)  # when options such as -m have left out items
+@pytest.hookimpl(trylast=True)  # after options such as -m have deselected tests
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what options say, and put the tests in the order in which they end soonest.
+    """Deselect tests by option, and order the others so that the session ends soonest.
 
-    Each process of pytest takes an equal share of this order, and later takes over the end of the
-    longest share. The first process has the tests of the shared stack and the browser, which it
-    alone starts. The shares of the others begin with the files that have slow tests.
+    Each process of pytest takes an equal share of this order, and later takes tests from the end of
+    the longest share. The first process has the tests of the shared stack and the browser, so that
+    no other process starts them. The other shares begin with the files that have slow tests.
     """
     used = {item: set(getattr(item, "fixturenames", ())) for item in items}
-    if config.option.quick:  # most would be skipped, one by one; a driver of Chromium would hang
+    if config.option.quick:  # they would be skipped one by one, and Chromium's driver would hang
         programs = {"prometheus_binary", "chromium"}
         items[:] = [item for item in items if not programs & used[item]]
     if config.option.with_prometheus:
@@ -289,7 +289,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Have the garbage collector pass over what lasts: to look at it took a sixth of the time."""
+    """Exclude long-lived objects from garbage collection, which took a sixth of the time."""
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -297,10 +297,10 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session")
 def chromium(pytestconfig: pytest.Config) -> Iterator[Browser]:
-    """One browser for all tests, each of which has a profile of its own in it.
+    """A browser shared by all tests; each test gets a separate profile.
 
-    Extensions import the fixture, which pytest takes for another one, and a process can run only
-    one browser.
+    Extensions import this fixture, and pytest treats the import as another fixture. But a process
+    can run only one browser.
     """
     if (running := pytestconfig.stash.get(_BROWSER, None)) is not None:
         yield running
@@ -315,7 +315,7 @@ def chromium(pytestconfig: pytest.Config) -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def empty_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file of a database that has all tables, to be copied: to make them takes longer."""
+    """SQLite file with all tables. Tests copy it, because creating tables takes longer."""
     path = tmp_path_factory.mktemp("empty") / "mlbench.db"
     open_database(f"sqlite:///{path}").close()
     return path
@@ -323,7 +323,7 @@ def empty_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def database_url(request: pytest.FixtureRequest, tmp_path: Path, empty_sqlite: Path) -> str:
-    """The URL of a database whose tables are empty: of SQLite, unless a test asks for both."""
+    """URL of an empty database: SQLite, unless the test requests both kinds."""
     if getattr(request, "param", "sqlite") == "sqlite":
         return f"sqlite:///{shutil.copy(empty_sqlite, tmp_path)}"
     server: PostgresServer = request.getfixturevalue("postgres")
@@ -334,7 +334,7 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path, empty_sqlite: P
 
 @pytest.fixture
 def database(database_url: str) -> Iterator[Database]:
-    """An empty database, to which all tables are connected."""
+    """An empty database, with all models bound to it."""
     opened = open_database(database_url)
     yield opened
     opened.close()
@@ -350,7 +350,7 @@ def settings(tmp_path: Path) -> Settings:
         agent_secret=AGENT_SECRET,
         workers=2,
         limits=InstallationLimits(workers=4, cpus=2),
-        # What falcon's test client calls.
+        # The host name that falcon's test client uses.
         allowed_hosts=LOOPBACK_HOSTS | {DEFAULT_HOST},
     )
 
@@ -359,14 +359,14 @@ def settings(tmp_path: Path) -> Settings:
 def api(
     settings: Settings, shared_prometheus: PrometheusServer, database: Database
 ) -> Iterator[TestClient]:
-    """The app, called as a user with the token, over an empty database and a real Prometheus."""
+    """The app over an empty database and a real Prometheus, called with the user's token."""
     with closing(PrometheusClient(shared_prometheus.url)) as prometheus:
         yield call_as_user(settings, prometheus)
 
 
 def call_as_user(settings: Settings, prometheus: PrometheusClient) -> TestClient:
-    """Return an app that is called with the user's token."""
-    # Here, because the process that distributes the tests need not import the whole master.
+    """Return a test client of an app that sends the user's token."""
+    # A local import, because the process that distributes the tests does not need the master.
     from mlbench_master.app import create_app  # noqa: PLC0415
 
     headers = {"Authorization": f"Bearer {USER_TOKEN}"}
@@ -377,10 +377,10 @@ def call_as_user(settings: Settings, prometheus: PrometheusClient) -> TestClient
 def running_stack(
     prometheus_binary: Path, root: Path, workers: int = 2, **environ: str
 ) -> Iterator[Home]:
-    """Run a whole local stack until the block ends, with these settings in its environment.
+    """Run a local stack until the block ends, with these settings in its environment.
 
-    Its agents have no process ready to be forked, unless these settings say otherwise: to have
-    one takes each seconds, which few official tasks save.
+    By default, its agents keep no fork server ready. Starting one takes seconds per agent, and few
+    benchmarks would save that time.
     """
     home = Home(root)
     here = {"PROMETHEUS": str(prometheus_binary), names.ENV_FORK_SERVER: "0"}
@@ -396,7 +396,7 @@ def running_stack(
 
 @pytest.fixture(scope="session")
 def stack(prometheus_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
-    """A whole local stack with two workers, for tests that leave it as it was."""
+    """A local stack with two workers, for tests that leave it unchanged."""
     root = tmp_path_factory.mktemp("stack")
     with running_stack(prometheus_binary, root, MLBENCH_FORK_SERVER="1") as home:
         yield home
@@ -404,14 +404,14 @@ def stack(prometheus_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture
 def own_stack(prometheus_binary: Path, tmp_path: Path) -> Iterator[Home]:
-    """A whole local stack with two workers, for a test that kills parts of it."""
+    """A local stack with two workers, for a test that kills parts of it."""
     with running_stack(prometheus_binary, tmp_path / "stack") as home:
         yield home
 
 
 @pytest.fixture
 def client(stack: Home) -> Iterator[ApiClient]:
-    """Calls the shared stack; stops what a test has left running there."""
+    """A client of the shared stack. It stops runs that a test left active."""
     with ApiClient.from_home(stack) as client:
         yield client
         active = [run for run in client.get_runs().result().value if run.active]
@@ -419,5 +419,5 @@ def client(stack: Home) -> Iterator[ApiClient]:
             client.stop_run(run.id).result()
         wait_for(
             lambda: not any(client.get_run(run.id).result().value.active for run in active),
-            what="what was left running ends",
+            what="the remaining runs end",
         )

@@ -1,4 +1,4 @@
-"""Whatever ends a test session, no process of it stays."""
+"""No process outlives a test session, however the session ends."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ time.sleep(300)
 """
 
 
-def test_what_a_killed_session_has_started_is_ended() -> None:
+def test_processes_of_a_killed_session_are_ended() -> None:
     environ = {name: value for name, value in os.environ.items() if name != "MLBENCH_TEST_SESSION"}
     session = subprocess.Popen(
         [sys.executable, "-c", _SESSION],

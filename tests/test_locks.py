@@ -1,4 +1,4 @@
-"""The lock files against what pyproject.toml asks for, and each against itself."""
+"""The lock files satisfy pyproject.toml and are consistent."""
 
 import re
 import tomllib
@@ -32,9 +32,9 @@ _WORKERS = {"worker", "jax", "tensorflow"}
 
 
 def locked(name: str) -> Mapping[NormalizedName, str]:
-    """Return the versions of a lock file by the packages' names."""
+    """Return the locked version of each package."""
     found = {canonicalize_name(package): version for package, version, _ in pins(name)}
-    assert len(found) == len(pins(name)), "each once"
+    assert len(found) == len(pins(name)), "a package is locked twice"
     return found
 
 
@@ -47,7 +47,7 @@ def pins(name: str) -> list[tuple[str, str, list[str]]]:
 
 
 def needed(package: str, extras: set[str]) -> list[Requirement]:
-    """Return what an installed package needs on this machine; nothing of one that is not here."""
+    """Return the requirements of a package on this machine; none if it is not installed."""
     try:
         requirements = [Requirement(text) for text in requires(package) or ()]
     except PackageNotFoundError:
@@ -65,14 +65,16 @@ def test_each_requirement_is_locked_within_its_range(name: str) -> None:
     pins = locked(name)
     for requirement in map(Requirement, ASKED[name]):
         version = pins.get(canonicalize_name(requirement.name))
-        assert version, f"locks/{name}.txt lacks {requirement}: scripts/lock.sh"
-        assert requirement.specifier.contains(version), f"{requirement}, but {version} is locked"
+        assert version, f"locks/{name}.txt lacks {requirement}: run scripts/lock.sh"
+        assert requirement.specifier.contains(version), (
+            f"{requirement} is required, but {version} is locked"
+        )
 
 
 @pytest.mark.parametrize("name", [name for name in ASKED if name != "torch"])
-def test_every_file_is_known_by_its_hash(name: str) -> None:
+def test_every_package_has_hashes(name: str) -> None:
     for package, _, hashes in pins(name):
-        assert hashes, f"{package} has none: scripts/lock.sh"
+        assert hashes, f"{package} has no hash: run scripts/lock.sh"
         for one in hashes:
             assert re.fullmatch("--hash=sha256:[0-9a-f]{64}", one), f"{package}: {one}"
 
@@ -81,7 +83,7 @@ def test_every_file_is_known_by_its_hash(name: str) -> None:
 def test_requirements_of_locked_packages_are_locked_too(name: str) -> None:
     pins = dict(locked(name)) | (dict(locked("torch")) if name in _WORKERS else {})
     extras = {canonicalize_name(r.name): r.extras for r in map(Requirement, ASKED[name])}
-    # PyTorch's build for CUDA names exactly what it needs of that, and of nothing else.
+    # PyTorch's CUDA build pins its CUDA packages, but no other requirements.
     of_cuda = ("nvidia-", "cuda-", "triton")
     for package in pins:
         for requirement in needed(package, extras.get(package, set())):
@@ -90,7 +92,7 @@ def test_requirements_of_locked_packages_are_locked_too(name: str) -> None:
 
 
 def test_workflows_name_actions_by_commit() -> None:
-    """A tag or a branch can be moved, and one workflow may publish."""
+    """A tag or a branch can be moved, and one workflow can publish."""
     workflows = (_REPOSITORY / ".github" / "workflows").glob("*.yml")
     used = [line for file in workflows for line in re.findall(r"uses: (.*)", file.read_text())]
     assert used

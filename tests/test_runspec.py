@@ -1,4 +1,4 @@
-"""What a run may be ordered with is said once: API, command line, page and client agree with it."""
+"""Run options are declared once: API, command line, page and client agree on them."""
 
 import re
 from typing import Any, get_type_hints
@@ -31,7 +31,7 @@ def bounds_of(option: Option) -> dict[str, float]:
 
 @pytest.fixture(scope="module")
 def body() -> dict[str, Any]:
-    """The properties of the body of ``POST /api/runs/``."""
+    """Properties of the body of ``POST /api/runs/``."""
     document = build([Route("/api/runs", RunsResource(InstallationLimits(), ArchiveStore("")))])
     properties: dict[str, Any] = document["components"]["schemas"]["RunRequest"]["properties"]
     return properties
@@ -39,14 +39,14 @@ def body() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def form() -> str:
-    """The form for a new run."""
+    """HTML of the form for a new run."""
     environment = Environment(loader=PackageLoader("mlbench_master.web"), autoescape=True)
     environment.globals.update(options=OPTIONS, impairments=IMPAIRMENTS)
     return environment.get_template("_new_run.html").render()
 
 
 @pytest.mark.parametrize(("name", "option"), NUMBERS)
-def test_a_number_has_its_bounds_and_its_sentence_in_the_api(
+def test_the_api_states_bounds_and_help_of_each_number(
     name: str, option: Option, body: dict[str, Any]
 ) -> None:
     said = {key: body[name][of] for key, of in _IN_SCHEMAS.items() if of in body[name]}
@@ -55,7 +55,7 @@ def test_a_number_has_its_bounds_and_its_sentence_in_the_api(
 
 
 @pytest.mark.parametrize(("name", "option"), NUMBERS)
-def test_a_number_has_its_bounds_and_its_sentence_in_the_form(
+def test_the_form_states_bounds_and_help_of_each_number(
     name: str, option: Option, form: str
 ) -> None:
     tag = re.search(rf'<input id="new-{name}"([^>]*)>', form)
@@ -64,7 +64,7 @@ def test_a_number_has_its_bounds_and_its_sentence_in_the_form(
     assert hint
     limits = dict(re.findall(r'\b(min|max)="([^"]*)"', tag[1]))
     bounds = bounds_of(option)
-    # A browser knows no bound that excludes a value: the API refuses that one.
+    # HTML has no exclusive bounds, so the API refuses the bound itself.
     assert float(limits["min"]) == bounds.get("ge", bounds.get("gt"))
     assert {float(most) for most in [limits.get("max")] if most} == {
         bounds[end] for end in ("le", "lt") if end in bounds
@@ -72,7 +72,7 @@ def test_a_number_has_its_bounds_and_its_sentence_in_the_form(
     assert hint[1] == option.sentence
 
 
-def test_the_command_line_has_each_flag_and_sentence() -> None:
+def test_the_command_line_has_each_flag_and_its_help() -> None:
     helps = {word: one.help for one in load_command("run").params for word in one.opts}
     flags = {one.flag: one.sentence_with_example for one in OPTIONS.values() if one.flag}
     assert len(flags) > 9

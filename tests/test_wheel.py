@@ -1,4 +1,4 @@
-"""The wheel, installed without a clone of the repository: what PyPI's users get."""
+"""The wheel, installed without the repository, as users of PyPI get it."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from tests.support.processes import run_text
 
 _REPOSITORY = Path(__file__).parents[1]
 _PIP = (sys.executable, "-m", "pip", "--quiet")
-# What a type checker is to know of a script that is typed. Nothing of it is an object or Any.
+# Types that a type checker must infer in a typed script. None of them is object or Any.
 _TYPED_SCRIPT = """
 from typing import assert_type
 
@@ -43,14 +43,14 @@ Tracker().step(samples="8")
 
 @dataclass(frozen=True)
 class Installed:
-    """An environment that holds the wheel, called from a folder of its own."""
+    """A virtual environment with the wheel, called from a separate folder."""
 
     command: Path
     folder: Path
     environ: Mapping[str, str]
 
     def call(self, *words: str) -> str:
-        """Run `mlbench` with these words and return what it prints."""
+        """Run ``mlbench`` with these arguments; return its output."""
         done = run_text([self.command, *words], cwd=self.folder, env=self.environ)
         assert done.returncode == 0, f"mlbench {' '.join(words)}: {done.stdout}{done.stderr}"
         return done.stdout
@@ -84,7 +84,7 @@ def installed(wheel: Path, tmp_path: Path, prometheus_binary: Path) -> Iterator[
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
     python = venv / "bin" / "python"
     subprocess.run([*_PIP, "--python", python, "install", "--no-deps", wheel], check=True)
-    # Other packages are those of this environment, without its link to the repository.
+    # Use the other packages of this environment, without its link to the repository.
     (site,) = (venv / "lib").glob("python3*/site-packages")
     (site / "others.pth").write_text(sysconfig.get_path("purelib"))
     kept = ("PATH", "LANG", "TMPDIR")
@@ -101,10 +101,10 @@ def installed(wheel: Path, tmp_path: Path, prometheus_binary: Path) -> Iterator[
 
 
 @pytest.mark.slow
-def test_what_pypis_users_get(wheel: Path, installed: Installed) -> None:
-    # One test: on several, each process of pytest would build and install the wheel.
-    check_that_it_takes_no_name_but_ours(wheel)
-    check_that_type_checkers_see_the_types_of_client_and_tracker(installed)
+def test_the_installed_wheel_works(wheel: Path, installed: Installed) -> None:
+    # A single test: otherwise each pytest process would build and install the wheel.
+    check_top_level_names(wheel)
+    check_types_of_client_and_tracker(installed)
     assert version("mlbench-stack") in installed.call("--version")
     assert "publish" in installed.call("--help")
     installed.call("up", "--detach", "--workers", "1")
@@ -135,7 +135,7 @@ def test_the_core_works_without_extensions(installed: Installed) -> None:
     assert "publish" not in installed.call("--help")
 
 
-def check_that_it_takes_no_name_but_ours(wheel: Path) -> None:
+def check_top_level_names(wheel: Path) -> None:
     with ZipFile(wheel) as content:
         taken = {PurePath(name).parts[0] for name in content.namelist()}
     assert taken == {
@@ -145,7 +145,7 @@ def check_that_it_takes_no_name_but_ours(wheel: Path) -> None:
     }
 
 
-def check_that_type_checkers_see_the_types_of_client_and_tracker(installed: Installed) -> None:
+def check_types_of_client_and_tracker(installed: Installed) -> None:
     assert installed.check_types(_TYPED_SCRIPT) == []
     wrong = installed.check_types(_WRONG_SCRIPT)
     assert [line.partition(": ")[0] for line in wrong] == ["script.py:2", "script.py:4"]
