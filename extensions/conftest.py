@@ -1,4 +1,4 @@
-"""Fixtures of the core that the tests of extensions use as well."""
+"""Core fixtures for the tests of extensions."""
 
 from tests.conftest import (
     client,

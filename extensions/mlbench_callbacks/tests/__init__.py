@@ -1,1 +1,1 @@
-"""The callbacks: what they share without a library, and scripts of the real libraries."""
+"""Callbacks for training libraries: shared parts, and scripts with the real libraries."""

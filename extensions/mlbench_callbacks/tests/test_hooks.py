@@ -1,4 +1,4 @@
-"""Hooks that never stop a training."""
+"""An exception in a hook must not stop the training."""
 
 import pytest
 
@@ -21,7 +21,7 @@ class _Hooks:
         raise KeyError
 
 
-def test_a_hook_that_raises_is_told_once_and_ends_all_of_its_object(
+def test_an_exception_disables_the_hooks_of_its_object_and_is_logged_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     broken, other = _Hooks(), _Hooks()

@@ -1,4 +1,4 @@
-"""Hugging Face transformers and accelerate: what their own records say is what is recorded."""
+"""Hugging Face transformers and accelerate: the recorded values equal the library's logs."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from tests.support.processes import run_text
 
 pytestmark = pytest.mark.slow
 
-# One step of a model in the hook's Python, by Trainers that say where to report to in all ways.
+# One training step per way in which a Trainer chooses where to report.
 _REPORTS = """
 import os
 import torch
@@ -58,7 +58,7 @@ train("own tracker")
 """
 
 
-def test_all_that_a_trainer_of_transformers_logs_is_recorded(
+def test_all_values_that_a_transformers_trainer_logs_are_recorded(
     client: ApiClient, stack: Home, integrations: str, tmp_path: Path
 ) -> None:
     run = order_as_printed(client, stack, "transformers", tmp_path, venv=integrations)
@@ -78,7 +78,7 @@ def test_all_that_a_trainer_of_transformers_logs_is_recorded(
     assert "adam_beta1" not in trained.manifest.settings
 
 
-def test_a_trainer_reports_here_unless_its_script_says_otherwise(
+def test_a_trainer_reports_to_mlbench_unless_its_script_opts_out(
     integrations: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "metrics.jsonl"
@@ -103,7 +103,7 @@ def test_a_trainer_reports_here_unless_its_script_says_otherwise(
     }
 
 
-def test_all_that_an_accelerator_logs_is_recorded_on_every_rank(
+def test_all_values_that_an_accelerator_logs_are_recorded_on_every_rank(
     client: ApiClient, stack: Home, integrations: str, tmp_path: Path
 ) -> None:
     run = order_as_printed(client, stack, "accelerate", tmp_path, venv=integrations)

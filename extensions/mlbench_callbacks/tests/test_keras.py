@@ -1,4 +1,4 @@
-"""Keras: what its History says is what is recorded, on each of its backends."""
+"""Keras: the recorded values equal its History, on each backend."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ _SAMPLES = 1440 // 3
 def test_the_history_of_a_fit_is_recorded_on_each_backend(
     client: ApiClient, stack: Home, integrations: str, tmp_path: Path
 ) -> None:
-    # A rank for each backend: each trains for itself.
+    # Each rank trains alone, with a different backend.
     choose = f"set -- {' '.join(_BACKENDS)}; shift $RANK; KERAS_BACKEND=$1"
     command = f"sh -c '{choose} {integrations} train.py'"
     (tmp_path / "train.py").write_text(script_of("keras"))

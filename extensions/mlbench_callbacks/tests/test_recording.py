@@ -1,4 +1,4 @@
-"""What integrations record together."""
+"""The recording that all library integrations share."""
 
 import os
 from pathlib import Path
@@ -35,11 +35,11 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ({}, 0),
     ],
 )
-def test_samples_are_counted_in_any_batch(batch: object, samples: int) -> None:
+def test_the_samples_of_a_batch_are_counted_in_any_structure(batch: object, samples: int) -> None:
     assert count_samples(batch) == samples
 
 
-def test_what_is_no_number_or_text_is_left_out(path: Path) -> None:
+def test_values_other_than_numbers_and_strings_are_skipped(path: Path) -> None:
     recording = Recording()
     recording.log({"a": np.float32(0.5), "b": "warm", "c": [1], "d": None, "": 1}, step=3)
     recording.log({"c": [1], "e": np.zeros(2)}, step=4)
@@ -48,7 +48,7 @@ def test_what_is_no_number_or_text_is_left_out(path: Path) -> None:
     ]
 
 
-def test_names_and_texts_that_cannot_be_stored_are_left_out(path: Path) -> None:
+def test_names_and_strings_that_cannot_be_stored_are_skipped(path: Path) -> None:
     recording = Recording()
     recording.log({"a": 1.0, "b\0": 1.0, "c": "\ud800", "d" * 201: 1.0}, step=1)
     assert [line["metrics"] for line in lines(path)] == [{"a": 1.0}]
@@ -63,7 +63,7 @@ def test_the_folders_of_other_loggers_are_listed_once(path: Path, tmp_path: Path
     assert sorted(listed) == sorted([names.EPOCH, f"\0{tmp_path.resolve()}", "a"])
 
 
-def test_settings_add_up_and_are_those_of_the_first_rank(
+def test_settings_are_merged_and_only_rank_0_reports_them(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recording = Recording()
@@ -78,7 +78,7 @@ def test_settings_add_up_and_are_those_of_the_first_rank(
     assert [len(settings) for settings in stated] == [2, 3, MAX_SETTINGS]
 
 
-def test_phases_follow_each_other_and_end_with_the_training(path: Path) -> None:
+def test_a_phase_ends_with_the_next_phase_or_the_training(path: Path) -> None:
     recording = Recording()
     for phase in ("data", "forward", "forward", None, "evaluation"):
         recording.enter(phase)
@@ -93,22 +93,22 @@ def test_phases_follow_each_other_and_end_with_the_training(path: Path) -> None:
     }
 
 
-def test_a_tracker_of_the_script_is_noticed_while_it_records(
+def test_an_open_tracker_of_the_script_is_detected(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Tracker, "active", set())  # other tests leave some open
+    monkeypatch.setattr(Tracker, "active", set())  # other tests leave trackers open
     assert not script_has_a_tracker()
     with Tracker():
         assert script_has_a_tracker()
     assert not script_has_a_tracker()
 
 
-def test_lightning_gets_no_callback_outside_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lightning_gets_no_callback_outside_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(names.ENV_METRICS_FILE, raising=False)
     assert lightning_callbacks() == []
 
 
-def test_a_restarted_process_restores_the_totals_of_the_place_it_resumes_from(
+def test_a_restarted_process_restores_the_totals_of_its_checkpoint(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(names.ENV_CHECKPOINTS, str(tmp_path))
@@ -119,4 +119,4 @@ def test_a_restarted_process_restores_the_totals_of_the_place_it_resumes_from(
     other.restore_totals("step 2")
     assert (resumed.tracker.steps, resumed.tracker.samples) == (1, 8)
     assert metrics(path) == [{names.RESTORED_STEP: 1}]
-    assert other.tracker.steps == 0, "nothing was saved there"
+    assert other.tracker.steps == 0, "no totals were saved for step 2"

@@ -1,1 +1,1 @@
-"""The evidence of ranks, the judgement on it, and profiles."""
+"""Evidence from ranks, verdicts, and profiles."""

@@ -1,4 +1,4 @@
-"""What an agent finds out of a rank that hangs, and that it leaves it as it was."""
+"""The agent's evidence from a hung rank, which must not change the rank's state."""
 
 import json
 import os
@@ -28,7 +28,7 @@ from tests.support.processes import run_text
 from tests.support.scripted import Reply, serving
 from tests.worker.agent.conftest import Begin
 
-# Holds the interpreter's lock in C, which no code in Python can interrupt.
+# Holds the interpreter lock in C code, which Python code cannot interrupt.
 _LOCKED = """
 import ctypes, os, subprocess, threading
 other = threading.Thread(target=threading.Event().wait, daemon=True)
@@ -50,7 +50,7 @@ def look(attempt: Attempt, native_rank: int | None = None) -> Evidence:
 
 
 @pytest.mark.parametrize("by", ["py-spy", "faulthandler"])
-def test_a_python_that_is_locked_shows_its_stacks(
+def test_stacks_are_read_while_the_interpreter_lock_is_held(
     begin: Begin, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
     if by == "faulthandler":
@@ -69,10 +69,10 @@ def test_a_python_that_is_locked_shows_its_stacks(
     assert evidence.quiet_seconds == pytest.approx(5, abs=1)
     assert evidence.usual_step_seconds == 0.5
     assert evidence.gathered_in_seconds < 10
-    assert len(look(attempt).threads) == 2  # it goes on as before
+    assert len(look(attempt).threads) == 2  # the process still runs
 
 
-def test_the_rank_that_is_asked_tells_its_frames_of_c_too(
+def test_native_frames_are_read_from_the_requested_rank(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempt = begin(sys.executable, "-c", _LOCKED)
@@ -87,19 +87,21 @@ def test_the_rank_that_is_asked_tells_its_frames_of_c_too(
     assert "500 MB" in scarce.missing[-1]
 
 
-def test_a_stopped_process_is_told(begin: Begin) -> None:
+def test_a_stopped_process_is_reported(begin: Begin) -> None:
     attempt = begin(sys.executable, "-c", "print(1, flush=True)\nwhile True: pass")
     assert attempt.pid is not None
     os.kill(attempt.pid, signal.SIGSTOP)
-    wait_for(lambda: look(attempt).processes[0].state == "T", what="it is stopped")
+    wait_for(lambda: look(attempt).processes[0].state == "T", what="the process is stopped")
     assert look(attempt).threads
-    # To read its frames of C, py-spy would wait for it.
+    # py-spy would wait for the stopped process to read its native frames.
     assert "state T" in look(attempt, native_rank=ASSIGNMENT.rank).missing[-1]
 
 
-def test_who_shows_no_stacks_is_not_harmed(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_without_a_stack_handler_is_not_killed(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(gathering, "find_spy", lambda: None)
-    # Without the environment, no hook is imported; and the shell is no Python.
+    # An empty environment prevents the hook's import, and the shell is not a Python process.
     command = f"env -i {sys.executable} -c 'import time; print(1, flush=True); time.sleep(60)'; :"
     attempt = begin("sh", "-c", command)
     evidence = look(attempt)
@@ -112,7 +114,7 @@ def test_who_shows_no_stacks_is_not_harmed(begin: Begin, monkeypatch: pytest.Mon
     assert psutil.pid_exists(python)
 
 
-def test_what_is_gathered_has_an_end(begin: Begin) -> None:
+def test_the_size_of_evidence_is_limited(begin: Begin) -> None:
     deep = (
         "def f(n):\n  f(n - 1) if n else E.wait()\n"
         "import threading; E = threading.Event()\n"
@@ -125,7 +127,7 @@ def test_what_is_gathered_has_an_end(begin: Begin) -> None:
     assert len(evidence.stdout_end) == 8 << 10
 
 
-def test_what_the_recorder_tells_is_read(tmp_path: Path) -> None:
+def test_the_flight_recorder_is_parsed(tmp_path: Path) -> None:
     def entry(group: str, number: int, *, retired: bool) -> dict[str, object]:
         return {
             "process_group": [group, ""],
@@ -149,7 +151,7 @@ def test_what_the_recorder_tells_is_read(tmp_path: Path) -> None:
     assert find_collectives(tmp_path) == ()
 
 
-def test_what_faulthandler_writes_is_read() -> None:
+def test_the_output_of_faulthandler_is_parsed() -> None:
     text = """\
 Thread 0x00007f1 [loader] (most recent call first):
   File "/a b.py", line 5 in <lambda>
@@ -168,7 +170,7 @@ Thread 0x00007f3 (most recent call first):
     ]
 
 
-def test_an_diagnosis_is_done_once_and_sent_until_it_is_taken(begin: Begin) -> None:
+def test_evidence_is_gathered_once_and_sent_until_it_is_accepted(begin: Begin) -> None:
     attempt = begin("sh", "-c", "echo; sleep 60; :")
     with serving(Reply(503), Reply(204)) as server:
         asked = server.asked
@@ -177,18 +179,18 @@ def test_an_diagnosis_is_done_once_and_sent_until_it_is_taken(begin: Begin) -> N
         diagnoses = EvidenceRequests(lambda: MasterClient(server.url, "token"))
         for wanted in (None, 5, 5, None):
             diagnoses.follow(replace(_REPLY, diagnosis=wanted), "pod", attempt)
-        wait_for(lambda: len(asked) == 2, what="it is sent again")
+        wait_for(lambda: len(asked) == 2, what="the evidence is sent again")
         assert {request.path for request in asked} == {"/api/workers/pod/diagnoses/5"}
         assert asked[0].body == asked[1].body
         evidence = json.loads(asked[1].body)
         assert (evidence["steps"], evidence["exit_code"]) == (3, None)
         assert [process["command"] for process in evidence["processes"]][1:] == ["sleep 60"]
         diagnoses.follow(replace(_REPLY, diagnosis=6), "pod", attempt)
-        wait_for(lambda: len(asked) == 3, what="the next one is done")
+        wait_for(lambda: len(asked) == 3, what="the next request is answered")
 
 
-def test_real_ranks_that_hang_are_told_from_those_that_wait() -> None:
-    """All kinds of hangs are in ``benchmarks/diagnoses``."""
+def test_real_hung_ranks_are_distinguished_from_waiting_ranks() -> None:
+    """Two kinds of hangs. ``benchmarks/diagnoses`` has all of them."""
     names = ("interpreter-2", "left-2")
     hangs = {"DIAGNOSES": " ".join(f"torch-spy-{one}-1" for one in names)}
     command = [sys.executable, "-m", "benchmarks.run", "diagnoses"]

@@ -1,4 +1,4 @@
-"""Lines of code that took a profile's time, from samples of stacks."""
+"""Time per line of code, computed from stack samples."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def frame(file: str, line: int = 1, function: str = "f") -> CodeFrame:
     return CodeFrame(function, file, line)
 
 
-def test_time_counts_for_the_innermost_line_of_the_user(tmp_path: Path) -> None:
+def test_time_counts_for_the_innermost_line_of_user_code(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("import time\n\n    loss.backward()  \n")
     main = frame(str(script), 3, "main")
@@ -43,14 +43,14 @@ def test_time_counts_for_the_innermost_line_of_the_user(tmp_path: Path) -> None:
     ]
 
 
-def test_lines_beyond_the_limit_are_one_line() -> None:
+def test_lines_beyond_the_limit_are_merged_into_one() -> None:
     lines = lines_of(Sample(1 + n, [frame("/a.py", 1 + n)]) for n in range(2 * MAX_OPERATORS))
     assert len(lines) == MAX_OPERATORS
     assert (lines[0].name, lines[-1].name) == ("a.py:20", "other lines")
     assert sum(line.seconds for line in lines) == sum(range(2 * MAX_OPERATORS + 1))
 
 
-def test_stacks_of_a_process_become_events_of_a_trace() -> None:
+def test_stacks_are_written_as_trace_events() -> None:
     frames = [["main", "/a/train.py", 5], ["load", "/a/data.py", 8], ["load", "/a/data.py", 9]]
     fields = {
         **{"thread": 7, "began": 1_000_000, "frames": frames},

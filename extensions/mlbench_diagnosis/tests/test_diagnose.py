@@ -1,4 +1,4 @@
-"""``mlbench diagnose`` and ``mlbench stacks``: asked of ranks that hang."""
+"""``mlbench diagnose`` and ``mlbench stacks`` on hung ranks."""
 
 import shlex
 import sys
@@ -15,7 +15,7 @@ from tests.mlbench.cli.conftest import Mlbench
 from tests.support.stacks import order_command
 
 
-def test_a_run_is_asked_why_it_does_not_go_on(mlbench: Mlbench, client: ApiClient) -> None:
+def test_a_hung_run_is_diagnosed(mlbench: Mlbench, client: ApiClient) -> None:
     ordered = order_command(client, "hangs", "sleep 1000", num_workers=2)
     try:
         while client.get_run(ordered.id).result().value.started_at is None:
@@ -33,7 +33,7 @@ def test_a_run_is_asked_why_it_does_not_go_on(mlbench: Mlbench, client: ApiClien
         assert "no Python process with a known stack" in no_python
     finally:
         mlbench("stop", "hangs")
-    # What is known is not asked again.
+    # A second command shows the stored diagnosis.
     assert (
         mlbench("diagnose", "hangs", "--json").json["verdict"]["sentence"] == text.splitlines()[0]
     )
@@ -92,7 +92,7 @@ for step, images in enumerate(DataLoader(Images(), num_workers=1, prefetch_facto
 
 @contextmanager
 def hanging(mlbench: Mlbench, client: ApiClient, script: Path, text: str) -> Iterator[str]:
-    """Run own code on two ranks until both have told that they hang; yield its run's id."""
+    """Run a command on two ranks until both have reported that they hang; yield the run's id."""
     script.write_text(text)
     command = shlex.join([sys.executable, str(script)])
     ordered = order_command(client, script.stem, command, num_workers=2)
@@ -102,13 +102,13 @@ def hanging(mlbench: Mlbench, client: ApiClient, script: Path, text: str) -> Ite
             lambda: all("hangs" in mlbench("logs", run, "--rank", rank).out for rank in "01"),
             what="both ranks hang",
         )
-        time.sleep(3)  # ranks that have just done a step are not accused
+        time.sleep(3)  # A rank that has just finished a step counts as progressing.
         yield run
     finally:
         client.stop_run(ordered.id).result()
 
 
-def test_the_phases_tell_who_is_late_without_a_framework(
+def test_phases_identify_the_late_rank_without_a_framework(
     mlbench: Mlbench, client: ApiClient, tmp_path: Path
 ) -> None:
     with hanging(mlbench, client, tmp_path / "own.py", _WITHOUT_TORCH) as run:
@@ -120,7 +120,7 @@ def test_the_phases_tell_who_is_late_without_a_framework(
 
 
 @pytest.mark.slow
-def test_the_line_of_a_stuck_data_loaders_worker_is_told(
+def test_the_line_of_a_stuck_data_loader_worker_is_reported(
     mlbench: Mlbench, client: ApiClient, tmp_path: Path
 ) -> None:
     with hanging(mlbench, client, tmp_path / "loads.py", _STUCK_LOADER) as run:

@@ -1,4 +1,4 @@
-"""Who is at fault where a run does not go on; and where nobody may be accused."""
+"""The verdict of a hang diagnosis: the ranks at fault, or that nobody can be blamed."""
 
 from dataclasses import replace
 from typing import Any
@@ -37,7 +37,7 @@ OTHERS = "ranks 0, 2 and 3 wait for it in all-reduce 22"
 
 
 def in_phase(number: int, phase: str, *frames: Any) -> Evidence:
-    """Return a rank of a framework that tells no collectives, in a phase of its own code."""
+    """Return a rank in a phase of its code; its framework reports no collectives."""
     its = rank(number, at=frames or (STEP, MAIN))
     [process] = its.processes
     return replace(its, processes=(replace(process, phase=phase),))
@@ -73,7 +73,7 @@ _AT_FAULT: dict[str, tuple[Any, ...]] = {
         *(4, "not_in_collective", (1,), f"rank 1 is at a place that is not known; {OTHERS}"),
     ),
     "groups of processes": (
-        # Rank 0 waits for rank 1 in a group of two, so that it is late for ranks 2 and 3.
+        # Rank 0 waits for rank 1 in a group of two, so it is late for ranks 2 and 3.
         [
             rank(0, over(5), entered(9, group="1")),
             rank(1, over(5), over(8, group="1"), at=(LOAD, MAIN)),
@@ -81,8 +81,8 @@ _AT_FAULT: dict[str, tuple[Any, ...]] = {
         ],
         *(4, "not_in_collective", (1,), f"{LOADING}; ranks 0, 2 and 3 wait for it in all-reduce 9"),
     ),
-    "another one waits in what is not counted": (
-        # Rank 2 receives from rank 1, which PyTorch does not count.
+    "another rank waits in a point-to-point operation": (
+        # Rank 2 receives from rank 1. PyTorch does not number point-to-point operations.
         [*waiting(0, 3), LATE, rank(2, over(21), at=(C10D, STEP, MAIN))],
         *(4, "not_in_collective", (1,), f"{LOADING}; {OTHERS}"),
     ),
@@ -99,7 +99,7 @@ _AT_FAULT: dict[str, tuple[Any, ...]] = {
         *(4, "exited", (1,)),
         f"rank 1 has ended with exit code -9 (the kernel killed it for lack of memory); {OTHERS}",
     ),
-    "others fail because one has": (
+    "others fail because one rank failed": (
         [
             rank(0, exit_code=1, stderr_end=CLOSED),
             rank(1, exit_code=3, stderr_end="ValueError: no such label"),
@@ -107,11 +107,11 @@ _AT_FAULT: dict[str, tuple[Any, ...]] = {
         ],
         *(3, "exited", (1,), "rank 1 has ended with exit code 3"),
     ),
-    "the other fails because one has left": (
+    "the other rank fails because one has exited": (
         [rank(0, exit_code=1, stderr_end=CLOSED), rank(1, exit_code=0)],
         *(2, "exited", (1,), "rank 1 has ended with exit code 0"),
     ),
-    "gloo has aborted one of two that disagree in sizes": (
+    "two ranks disagree on sizes, gloo aborts one": (
         [
             rank(0, at=(), exit_code=-6, stderr_end=LARGER),
             rank(1, at=(), exit_code=1, stderr_end=CLOSED),
@@ -119,7 +119,7 @@ _AT_FAULT: dict[str, tuple[Any, ...]] = {
         *(2, "mismatch", (0, 1)),
         "the ranks give a collective different sizes: rank 0 has got more than expected",
     ),
-    "gloo has aborted one that gave less, as most did": (
+    "one rank disagrees on sizes, gloo aborts another one": (
         [
             rank(0, exit_code=-6, at=(), stderr_end=LARGER),
             *waiting(1),
@@ -135,7 +135,7 @@ _AT_FAULT: dict[str, tuple[Any, ...]] = {
         [*waiting(0, 2, 3), rank(1, entered(22), states="T")],
         *(4, "stopped", (1,), f"rank 1 is stopped, at `step` (train.py:12); {OTHERS}"),
     ),
-    "a process of it is stopped": (
+    "a process of the rank is stopped": (
         [*waiting(0), rank(1, over(21), at=(LOADER, STEP, MAIN), states="ST")],
         *(2, "stopped", (1,)),
         "process 201 of rank 1 is stopped, at `step` (train.py:12); rank 0 waits for it in "
@@ -146,8 +146,8 @@ _AT_FAULT: dict[str, tuple[Any, ...]] = {
         *(4, "blocked_io", (1,)),
         f"rank 1 waits for a device in nfs_wait, at `load_batch` (data.py:41); {OTHERS}",
     ),
-    "late while another one waits for a disk": (
-        # It waits for a disk just now, but has done its part.
+    "late while another rank waits for a disk": (
+        # Rank 2 is in a disk wait at the moment, but has entered the collective.
         [*waiting(0, 3), LATE, rank(2, entered(22), states="D")],
         *(4, "not_in_collective", (1,), f"{LOADING}; {OTHERS}"),
     ),
@@ -157,18 +157,18 @@ _AT_FAULT: dict[str, tuple[Any, ...]] = {
         "the ranks call different collectives: ranks 0, 2 and 3 are in all-reduce 22 and "
         "rank 1 is in broadcast 22; rank 1 at `load_batch` (data.py:41)",
     ),
-    "another size, of two ranks": (
+    "different sizes on two ranks": (
         [*waiting(0), rank(1, entered(22, sizes=((2, 3), ())))],
         *(2, "mismatch", (0, 1)),
         "the ranks call different collectives: rank 0 is in all-reduce 22 of 4 and rank 1 is "
         "in all-reduce 22 of 2x3, 1; rank 0 at `step` (train.py:12); rank 1 at `step` "
         "(train.py:12)",
     ),
-    "stacks alone": (
+    "only stacks": (
         [rank(n, at=(JAX, STEP, MAIN)) for n in (0, 2)] + [rank(1, at=(LOAD, MAIN))],
         *(3, "not_in_collective", (1,), f"{LOADING}; ranks 0 and 2 are at `step` (train.py:12)"),
     ),
-    "waiting in what is not counted": (
+    "ranks wait outside a numbered collective": (
         [rank(n, over(21)) for n in (0, 2)] + [rank(1, over(21), at=(LOCK, LOAD, MAIN))],
         *(3, "not_in_collective", (1,), f"{LOADING}; ranks 0 and 2 are at `step` (train.py:12)"),
     ),
@@ -178,7 +178,7 @@ _AT_FAULT: dict[str, tuple[Any, ...]] = {
 @pytest.mark.parametrize(
     ("evidence", "world_size", "kind", "at_fault", "sentence"), _AT_FAULT.values(), ids=_AT_FAULT
 )
-def test_who_is_at_fault_is_named(
+def test_ranks_at_fault_are_named(
     evidence: list[Evidence],
     world_size: int,
     kind: str,
@@ -196,11 +196,11 @@ _NOBODY_AT_FAULT: dict[str, tuple[Any, ...]] = {
         waiting(0, 1, 2),
         *(3, "network", ALL_IN.format("all-reduce")),
     ),
-    "a helper reads a disk meanwhile": (
+    "a helper process waits for a disk": (
         [*waiting(0, 2), rank(1, entered(22), states="SD")],
         *(3, "network", ALL_IN.format("all-reduce")),
     ),
-    "the one who may be at fault is silent": (
+    "the rank that may be at fault has not reported": (
         waiting(0, 2, 3),
         *(4, "unknown"),
         "cannot tell: ranks 0, 2 and 3 are in all-reduce 22; rank 1 has told nothing",
@@ -213,20 +213,20 @@ _NOBODY_AT_FAULT: dict[str, tuple[Any, ...]] = {
         [rank(n, at=(LOAD, MAIN), states="D") for n in range(3)],
         *(3, "same_line", "all ranks are at `load_batch` (data.py:41)"),
     ),
-    "who is behind waits as well": (
+    "the rank behind waits as well": (
         [*waiting(0, 2), rank(1, entered(21))],
         *(3, "unknown"),
         "cannot tell: ranks 0 and 2 are in all-reduce 22; rank 1 is in all-reduce 21",
     ),
-    "who is through already waits for nobody": (
+    "one rank has left the collective already": (
         [*waiting(0, 2), rank(1, over(22), at=(LOAD, MAIN))],
         *(3, "unknown", f"cannot tell: ranks 0 and 2 are in all-reduce 22; {LOADING}"),
     ),
-    "its steps take long": (
+    "long steps": (
         [replace(one, usual_step_seconds=25.0) for one in (*waiting(0), LATE)],
         *(2, "progressing", "it may go on: its last step was 60 s ago, and a step takes 25 s"),
     ),
-    "it goes on": (
+    "progress": (
         [rank(0, entered(22), quiet_seconds=0.2), LATE],
         *(2, "progressing", "the run goes on: rank 0 has just done a step"),
     ),
@@ -236,17 +236,17 @@ _NOBODY_AT_FAULT: dict[str, tuple[Any, ...]] = {
         "rank 0 has ended with exit code 1 and rank 1 has ended with exit code -11: which was "
         "first is not known",
     ),
-    "one has failed because of another one, of which nothing is known": (
+    "one rank has failed because of another one without evidence": (
         [rank(0, exit_code=1, stderr_end=CLOSED), rank(1, over(21))],
         *(3, "exited", "rank 0 has ended with exit code 1: which was first is not known"),
     ),
-    "gloo has aborted one that may be right": (
+    "gloo has aborted a rank that may be right": (
         [rank(0, exit_code=-6, stderr_end=LARGER), *waiting(1, 2)],
         *(4, "mismatch"),
         "the ranks give a collective different sizes: rank 0 has got more than expected: ranks "
         "1 and 2 are in all-reduce 22 of 4",
     ),
-    "one is done, and nobody waits for it": (
+    "one rank has exited and no rank waits for it": (
         [rank(0, over(30), at=(LOAD, MAIN)), rank(1, over(30), exit_code=0)],
         *(2, "unknown", "cannot tell: rank 0 is at `load_batch` (data.py:41); rank 1 has ended"),
     ),
@@ -260,11 +260,11 @@ _NOBODY_AT_FAULT: dict[str, tuple[Any, ...]] = {
         [rank(0, entered(22, "scatter", ((4,), (4,)))), rank(1, entered(22, "scatter", ()))],
         *(2, "network", ALL_IN.format("scatter")),
     ),
-    "stacks alone, all in the framework": (
+    "only stacks, all in the framework": (
         [rank(0, at=(JAX, STEP, MAIN)), rank(1, at=(JAX, LOAD, MAIN))],
         *(2, "unknown", f"cannot tell: rank 0 is at `step` (train.py:12); {LOADING}"),
     ),
-    "one without a stack": (
+    "one rank without a stack": (
         [rank(0, at=(BACKWARD, STEP, MAIN)), rank(1, at=()), rank(2, at=(LOAD, MAIN))],
         *(3, "unknown"),
         "cannot tell: rank 0 is at `step` (train.py:12); rank 1 is at a place that is not "
@@ -280,20 +280,20 @@ _NOBODY_AT_FAULT: dict[str, tuple[Any, ...]] = {
 @pytest.mark.parametrize(
     ("evidence", "world_size", "kind", "sentence"), _NOBODY_AT_FAULT.values(), ids=_NOBODY_AT_FAULT
 )
-def test_nobody_is_accused_where_nobody_is_at_fault(
+def test_no_rank_is_blamed_without_evidence(
     evidence: list[Evidence], world_size: int, kind: str, sentence: str
 ) -> None:
     found = judge(evidence, world_size)
     assert (found.kind, found.at_fault, found.sentence) == (kind, (), sentence)
 
 
-def test_who_is_outside_of_the_communication_is_accused_without_a_framework_that_tells() -> None:
+def test_the_only_rank_outside_the_phase_communication_is_at_fault() -> None:
     inside = [in_phase(0, "communication"), in_phase(2, "communication", MAIN)]
     found = judge([*inside, in_phase(1, "data", LOAD, MAIN)], 3)
     assert (found.kind, found.at_fault, found.certainty) == ("not_in_collective", (1,), "likely")
     assert found.sentence == f"{LOADING}; ranks 0 and 2 wait in the phase communication"
     assert judge([*inside, in_phase(1, "", LOAD, MAIN)], 3).at_fault == (1,)
-    # All are inside, none is, most are outside, or one has told nothing.
+    # All ranks are in the phase, none is, only one is, or one rank has reported nothing.
     for evidence in (
         [*inside, in_phase(1, "communication", LOAD, MAIN)],
         [in_phase(0, ""), in_phase(2, "", MAIN), in_phase(1, "", LOAD, MAIN)],
@@ -303,7 +303,7 @@ def test_who_is_outside_of_the_communication_is_accused_without_a_framework_that
         assert judge(evidence, 3).at_fault == ()
 
 
-def test_of_a_stuck_data_loader_the_line_of_its_worker_is_told() -> None:
+def test_the_verdict_names_the_line_of_a_stuck_data_loader_worker() -> None:
     loop = replace(
         LOADER, function="_worker_loop", file=LOADER.file.replace("dataloader", "_utils/worker")
     )
@@ -312,7 +312,7 @@ def test_of_a_stuck_data_loader_the_line_of_its_worker_is_told() -> None:
     main, idle, stuck = (process.pid for process in late.processes)
     workers = (
         Thread(main, "MainThread", True, parent),
-        # They were forked, so that the frames of the training are theirs too.
+        # Forked workers inherit the frames of the training.
         Thread(idle, "MainThread", True, (LOCK, loop, *parent)),
         Thread(stuck, "MainThread", True, (LOCK, LOAD, loop, *parent)),
     )
@@ -324,20 +324,20 @@ def test_of_a_stuck_data_loader_the_line_of_its_worker_is_told() -> None:
     assert told == f"{place}; {others}"
 
 
-def test_a_verdict_has_the_frame_and_the_collective() -> None:
+def test_a_verdict_has_a_frame_and_a_collective() -> None:
     found = judge([*waiting(0), LATE], 2)
     assert (found.where, found.collective) == ("load_batch (data.py:41)", "all_reduce 22")
     assert found.certainty == "certain"
     assert judge([*waiting(0), LATE], 3).certainty == "likely"
 
 
-def test_the_latest_evidence_of_a_rank_counts() -> None:
+def test_the_latest_evidence_of_a_rank_is_used() -> None:
     later = replace(rank(1, entered(22)), at=LATE.at + 5)
     assert judge([later, *waiting(0), LATE], 2).kind == "network"
 
 
 def worker(first: int, *collectives: Collective, **changed: Any) -> Evidence:
-    """Make the evidence of a worker with two ranks of torchrun's, the second one late."""
+    """Return the evidence of a torchrun worker with two ranks, the second of which is late."""
     pair = [rank(first, *collectives[:1]), rank(first + 1, *collectives[1:], at=(LOAD, MAIN))]
     shell = rank(first, states="S", at=()).processes[0]
     its: dict[str, Any] = {
@@ -349,7 +349,7 @@ def worker(first: int, *collectives: Collective, **changed: Any) -> Evidence:
     return replace(pair[0], **its | {"rank": first // 2, "ranks": (first, first + 1)} | changed)
 
 
-def test_each_process_of_torchrun_is_a_rank_of_its_own() -> None:
+def test_each_torchrun_process_is_a_rank() -> None:
     told = [worker(0, entered(22), entered(22)), worker(2, entered(22), over(21))]
     evidence = [each for one in told for each in split(one)]
     assert [one.rank for one in evidence] == [0, 1, 2, 3]
@@ -358,7 +358,7 @@ def test_each_process_of_torchrun_is_a_rank_of_its_own() -> None:
     assert [each for one in evidence for each in split(one)] == evidence
 
 
-def test_of_a_worker_that_failed_torchrun_says_which_rank_it_was() -> None:
+def test_torchrun_names_the_failed_rank_of_a_worker() -> None:
     ended = {"exit_code": 1, "processes": (), "threads": (), "collectives": ()}
     failure = "rank 3: RuntimeError: diverged (train.py:12)"
     workers = [worker(0, entered(22), entered(22)), worker(2, **ended, failure=failure)]
@@ -372,14 +372,14 @@ def test_of_a_worker_that_failed_torchrun_says_which_rank_it_was() -> None:
     assert judge([*split(workers[0]), *split(unknown)], 4).at_fault == ()
 
 
-def test_the_main_thread_is_that_of_the_first_process_with_python() -> None:
+def test_the_main_thread_is_taken_from_the_first_python_process() -> None:
     others = Thread(101, "MainThread", True, TRAINING), Thread(102, "MainThread", True, (LOAD,))
     shell = rank(0, states="SSS", threads=(*reversed(others), Thread(101, "t", False, (JAX,))))
     [root, *_] = merge_stacks([shell])
     assert root.frame == MAIN
 
 
-def test_stacks_become_one_tree() -> None:
+def test_stacks_are_merged_into_one_tree() -> None:
     lines = merge_stacks([*waiting(0, 2, 3), LATE, rank(4, at=())])
     assert [(line.depth, line.frame, line.here, line.elsewhere) for line in lines] == [
         (0, MAIN, (0, 1, 2, 3), ()),

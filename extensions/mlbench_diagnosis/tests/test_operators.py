@@ -1,4 +1,4 @@
-"""The operators of a profile that took most: known sums, in any order and piece by piece."""
+"""The operators of a profile with the most time, for any order and chunking of the trace."""
 
 import json
 from collections.abc import Iterator
@@ -20,10 +20,10 @@ def call(name: str, began: float, took: float, thread: int = 1, kind: str = "cpu
 CALLS = [
     call("linear", 10, 100),
     call("addmm", 20, 50),
-    call("copy", 20, 10),  # begins with what it is in
+    call("copy", 20, 10),  # starts with the call that contains it
     call("addmm", 80, 20),
-    call("addmm", 110, 40),  # begins as the first one ends
-    call("linear", 15, 30, thread=2),  # is in nothing of the other thread
+    call("addmm", 110, 40),  # starts when the first one ends
+    call("linear", 15, 30, thread=2),  # another thread, so not nested
     call("gemm", 40, 500, thread=9, kind="kernel"),
     call("Trace", 0, 10_000, kind="Trace"),
     {"ph": "M", "name": "process_name", "pid": 7},
@@ -41,7 +41,7 @@ def pieces(text: str, length: int) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("length", [1, 7, 10_000])
-def test_a_trace_is_added_up_as_it_is_read(length: int) -> None:
+def test_a_trace_is_summed_while_it_is_read(length: int) -> None:
     trace = {"schemaVersion": 1, "traceEvents": [*reversed(CALLS)], "traceName": "a.json"}
     found = Trace(trace_events(pieces(json.dumps(trace, indent=1), length))).operators()
     assert [(one.name, one.calls) for one in found] == [(one.name, one.calls) for one in FOUND]
@@ -50,18 +50,18 @@ def test_a_trace_is_added_up_as_it_is_read(length: int) -> None:
         assert (one.self_seconds, one.total_seconds) == pytest.approx(seconds)
 
 
-def test_there_are_ten_at_most() -> None:
+def test_at_most_ten_operators_are_returned() -> None:
     found = Trace(call(f"op{number}", 100 * number, number) for number in range(20)).operators()
     assert [one.name for one in found] == [f"op{number}" for number in range(19, 9, -1)]
 
 
 @pytest.mark.parametrize("text", ["x" * (5 << 20), '{"traceEvents": [{"a": "' + "x" * (5 << 20)])
-def test_what_has_no_end_is_not_read_for_ever(text: str) -> None:
+def test_reading_stops_after_a_limit_without_a_trace_event(text: str) -> None:
     with pytest.raises(ValueError, match="no trace"):
         list(trace_events(pieces(text, 1 << 20)))
 
 
-def test_the_functions_of_samples_are_added_up() -> None:
+def test_stack_samples_are_summed_by_function() -> None:
     frames = [
         {"name": "process 7:python train.py"},
         {"name": "main", "file": "/a/train.py", "line": 9},
@@ -81,7 +81,7 @@ def test_the_functions_of_samples_are_added_up() -> None:
     )
 
 
-def test_operators_and_collectives_at_a_time() -> None:
+def test_operators_and_collectives_are_found_by_time() -> None:
     calls = [
         call("step", 0, 100, thread=7, kind="user_annotation"),
         call("linear", 10, 50, thread=7),

@@ -1,4 +1,4 @@
-"""``mlbench profile``: real ranks are profiled, which disturbs their run."""
+"""``mlbench profile`` on real ranks."""
 
 import gzip
 import json
@@ -11,11 +11,11 @@ from tests.conftest import wait_for
 from tests.mlbench.cli.conftest import Mlbench
 from tests.support.stacks import losses, order_command, run_to_end
 
-# It learns nothing, so it never reaches its target.
+# A tiny learning rate, so that the run never reaches its target.
 _ENDLESS = {"epochs": "100000", "learning_rate": "1e-9"}
 
 
-def test_a_task_is_profiled_which_disturbs_its_run(
+def test_a_profile_of_a_task_marks_its_run_as_disturbed(
     here: Mlbench, client: ApiClient, tmp_path: Path
 ) -> None:
     order = client.create_run("watched", 2, None, benchmark="digits", args=_ENDLESS)
@@ -31,7 +31,7 @@ def test_a_task_is_profiled_which_disturbs_its_run(
     assert sum(line["seconds"] for line in fields["lines"]) == pytest.approx(2, abs=0.2)
     assert any(line["activity"] in calls for line in fields["lines"])
     for op in fields["operators"]:
-        assert calls.count(op["name"]) in (0, op["calls"])  # or it is no operator of a CPU
+        assert calls.count(op["name"]) in (0, op["calls"])  # or the operator does not run on a CPU
     refused = here("profile", "watched", "--rank", "7").refusal
     assert f"rank: run {run.id} has started ranks 0, 1" in refused
     before = len(losses(client, run))
@@ -43,7 +43,7 @@ def test_a_task_is_profiled_which_disturbs_its_run(
     assert words.startswith("rank 1 ")
 
 
-def test_code_without_pytorch_is_profiled_by_py_spy(
+def test_code_without_pytorch_is_profiled_with_py_spy(
     here: Mlbench, client: ApiClient, tmp_path: Path
 ) -> None:
     script = tmp_path / "hot.py"

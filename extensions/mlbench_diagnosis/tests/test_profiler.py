@@ -1,4 +1,4 @@
-"""Profiles of real processes, and what is stated of a rank that was profiled."""
+"""Profiles of real processes, and the facts reported about a profiled rank."""
 
 import gzip
 import json
@@ -82,7 +82,7 @@ def end(attempt: Attempt) -> None:
         ({"width": 1024}, "loss.backward()", ""),
     ],
 )
-def test_pytorch_is_profiled_with_the_lines_of_the_code(
+def test_a_pytorch_profile_has_the_lines_of_the_code(
     begin: Begin, tmp_path: Path, settings: Mapping[str, float], culprit: str, activity: str
 ) -> None:
     script = tmp_path / "train.py"
@@ -104,14 +104,14 @@ def test_pytorch_is_profiled_with_the_lines_of_the_code(
         assert operator.total_seconds == pytest.approx(sum(durations) / 1e6, rel=1e-6)
     stacks = [event for event in events if event.get("cat") == "python_stack"]
     calls = [event for event in events if event.get("cat") == "cpu_op"]
-    # The stacks are on the same timeline: they span the calls.
+    # Stacks and calls share a timeline: the stacks span the calls.
     assert min(event["ts"] for event in stacks) <= min(call["ts"] for call in calls) + 1e5
     assert max(event["ts"] + event["dur"] for event in stacks) >= calls[-1]["ts"] - 1e5
     lines = len(attempt.file("stdout").read_bytes())
     wait_for(lambda: len(attempt.file("stdout").read_bytes()) > lines, what="it goes on")
 
 
-def test_another_python_is_profiled_by_py_spy_and_its_end_states_it(
+def test_other_python_code_is_profiled_with_py_spy_and_the_profile_is_reported(
     begin: Begin, tmp_path: Path
 ) -> None:
     script = tmp_path / "train.py"
@@ -131,9 +131,7 @@ def test_another_python_is_profiled_by_py_spy_and_its_end_states_it(
     assert began + 0.9 <= ended <= recorded.ended_at
 
 
-def test_a_rank_is_profiled_with_its_sleep_instead_of_its_launcher(
-    begin: Begin, tmp_path: Path
-) -> None:
+def test_the_rank_is_profiled_and_not_its_launcher(begin: Begin, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(_SLEEP)
     launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
@@ -149,12 +147,12 @@ def test_a_rank_is_profiled_with_its_sleep_instead_of_its_launcher(
     assert (first.name, first.activity) == ("train.py:4 time.sleep(0.03)", "Python")
     assert first.seconds > 0.8
     assert sum(line.seconds for line in recorded.lines) == pytest.approx(1)
-    # The fixture ends the children first, upon which torchrun ends, too.
+    # The fixture would end the children first, and torchrun with them.
     attempt.stop()
     assert attempt.ended.wait(20)
 
 
-def test_what_cannot_be_profiled_says_why(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_profile_has_a_reason(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
     shell = begin("sh", "-c", "echo; sleep 60; :")
     recorded, content = profile(shell, shell.pid, 1)
     assert (recorded.tool, content) == ("", b"")
@@ -169,7 +167,7 @@ def test_what_cannot_be_profiled_says_why(begin: Begin, monkeypatch: pytest.Monk
     )
 
 
-def test_a_profile_is_bounded(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_a_profile_is_limited(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
     attempt = begin(sys.executable, "-c", _PYTHON)
     monkeypatch.setattr(profiler, "MAX_BYTES", 10)
     recorded, content = profile(attempt, attempt.pid, 1)

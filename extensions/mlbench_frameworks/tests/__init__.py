@@ -1,1 +1,1 @@
-"""The steps of JAX and TensorFlow against those of PyTorch, and whole runs."""
+"""Training steps of JAX and TensorFlow compared with PyTorch's, and whole runs."""

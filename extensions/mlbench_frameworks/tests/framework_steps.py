@@ -1,10 +1,11 @@
-"""Twenty steps of the tasks' networks in a framework and in PyTorch, and how far they part.
+"""Compare twenty training steps in a framework with the same steps in PyTorch.
 
-``python -m mlbench_frameworks.tests.framework_steps FRAMEWORK`` prints the largest difference of
-the losses, and of the scores after the steps, of each network. JAX computes in double precision
-here, as PyTorch does, so that nothing but an error can part them. TensorFlow has no batch norm in
-it: it computes in single precision, with a small learning rate, as large ones make more of its
-rounding.
+``python -m mlbench_frameworks.tests.framework_steps FRAMEWORK`` prints two figures per network: the
+largest difference between the losses of a step, and between the scores after all steps.
+
+JAX computes in double precision here, like PyTorch, so only an error can cause a difference.
+TensorFlow computes in single precision. Its network has no batch norm, and its learning rate is
+small because a large one amplifies rounding.
 """
 
 import os
@@ -30,14 +31,15 @@ if TYPE_CHECKING:
     from mlbench_frameworks.training import CompiledFramework
 
 _SHALLOW = cast("CifarDepth", 8)
-_ROWS, _BATCH = 14, 16  # the last two rows fill up the batch
+_ROWS, _BATCH = 14, 16  # the last two rows are padding
 _STEPS = 20
 
 
 def main(framework: str) -> None:
-    """Train networks in both."""
+    """Train each network in both frameworks."""
     torch.manual_seed(0)
-    # The functions of both frameworks are the same, and XLA takes its time to compile them.
+    # One version per framework is enough: both share the forward functions, and XLA compiles
+    # slowly.
     version: CifarVersion = 1 if framework == "jax" else 2
     train(framework, CifarResNet(_SHALLOW, version), cifar_resnet(version, _SHALLOW), (3, 16, 16))
     if framework != "jax":
@@ -45,11 +47,11 @@ def main(framework: str) -> None:
 
 
 def train(framework: str, model: nn.Module, forward: Forward, shape: tuple[int, ...]) -> None:
-    """Train a network in both, on the same images."""
+    """Train one network in both frameworks, on the same images."""
     dtype = torch.float64 if framework == "jax" else torch.float32
     rate = 0.1 if framework == "jax" else 0.001
     model = model.to(dtype)
-    # Only batch norm would see what fills up a batch, and its task has no such batches.
+    # Padding would change the statistics of batch norm, and the real task has no padded batches.
     rows = _BATCH if any(True for _ in model.buffers()) else _ROWS
     images = torch.randn(_STEPS, rows, *shape, dtype=dtype)
     labels = torch.randint(10, (_STEPS, rows))
@@ -65,13 +67,13 @@ def train(framework: str, model: nn.Module, forward: Forward, shape: tuple[int, 
         optimizer.step()
         scores = torch.tensor(compiled.step(batch(some, right), rate)[:rows])
         apart = max(apart, abs(loss.item() - functional.cross_entropy(scores, right).item()))
-    compiled.load(compiled.state())  # as from a checkpoint
+    compiled.load(compiled.state())  # like a restart from a checkpoint
     scores = torch.tensor(compiled.scores(batch(images[0], right).inputs)[:rows])
     print(apart, (model.eval()(images[0]) - scores).abs().max().item())
 
 
 def batch(images: torch.Tensor, labels: torch.Tensor) -> Batch:
-    """Return a batch, filled up."""
+    """Return a batch, padded to the full size."""
     filling = (0, _BATCH - len(labels))
     pixels = images.permute(0, 2, 3, 1).numpy()
     weights = np.ones(len(labels), pixels.dtype)

@@ -1,4 +1,4 @@
-"""Training in JAX and TensorFlow: as PyTorch does it, step by step."""
+"""JAX and TensorFlow train like PyTorch, step by step."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ _STEPS = 20
 
 @dataclass(frozen=True)
 class Trained:
-    """A task's command, its goal, and two workers that reached it in PyTorch."""
+    """Command of a task, its target, and two ranks that reached it in PyTorch."""
 
     command: tuple[str, ...]
     goal: float
@@ -42,7 +42,7 @@ def trained(
     [("digits_linear", "jax"), ("linear", "tensorflow")],
     indirect=["trained"],
 )
-def test_two_workers_have_the_losses_of_pytorchs(
+def test_the_losses_of_two_workers_equal_those_in_pytorch(
     framework: str, trained: Trained, tmp_path: Path, integrations: str
 ) -> None:
     command = (*trained.command, f"--framework={framework}")
@@ -62,11 +62,11 @@ def test_two_workers_have_the_losses_of_pytorchs(
         assert not rank.series(names.phase_metric("forward"))
     [settings] = ranks[0].stated("settings")
     assert settings["framework"] == framework
-    assert settings[framework][0].isdecimal(), "its version"
+    assert settings[framework][0].isdecimal(), "the framework's version"
 
 
 @pytest.mark.parametrize(("framework", "apart"), [("jax", 1e-6), ("tensorflow", 1e-4)])
-def test_networks_train_as_in_pytorch(
+def test_networks_train_like_in_pytorch(
     framework: str, apart: float, tmp_path: Path, integrations: str
 ) -> None:
     command = ("-m", "mlbench_frameworks.tests.framework_steps", framework)

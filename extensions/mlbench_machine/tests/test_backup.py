@@ -1,4 +1,4 @@
-"""``mlbench backup`` and ``restore``: what was recorded is there again, in another home folder."""
+"""``mlbench backup`` and ``restore`` between two home folders."""
 
 import json
 import shutil
@@ -33,13 +33,15 @@ def test_runs_are_restored_from_a_backup_of_a_running_stack(
     assert printed["has_prometheus"]
     assert printed["missing_archives"] == []
     assert file.stat().st_mode & 0o777 == 0o600
-    assert not list((mlbench.home.prometheus / "data" / "snapshots").iterdir()), "none stays"
+    assert not list((mlbench.home.prometheus / "data" / "snapshots").iterdir()), (
+        "the snapshot must be deleted"
+    )
     client.stop_run(active.id).result()
 
     restored = alone("restore", str(file), "--json").json
     assert (restored["runs"], restored["archives"]) == (printed["runs"], printed["archives"])
     assert "is not empty" in alone("restore", str(file)).refusal
-    # Named tokens stay valid, because the token that signs them is the same.
+    # Named tokens stay valid because the master's token, which signs them, is the same.
     assert (alone.home.root / "token").read_text() == (mlbench.home.root / "token").read_text()
     connection = launch.start_detached(alone.home, workers=2)
     try:
@@ -49,7 +51,7 @@ def test_runs_are_restored_from_a_backup_of_a_running_stack(
             query = f'mlbench_run_metric{{run_id="{ended.id}",metric="train_loss"}}[1y]'
             url = f"{connection.prometheus_url}/api/v1/query"
             answer = httpx.get(url, params={"query": query}).json()
-            assert answer["data"]["result"], "Prometheus has its samples, too"
+            assert answer["data"]["result"], "Prometheus must have the run's samples"
             assert other.get_run_metrics(active.id).result().json()
             other.stop_run(active.id).result()
     finally:
@@ -98,11 +100,11 @@ def test_a_backup_is_restored_into_volumes(alone: Mlbench, home: Home, tmp_path:
     assert other.home.root.stat().st_ino == mount_point
     assert (other.home.archive / "a.mlbench").read_bytes() == b"archive" * 1000
     assert other.home.database.stat().st_mode & 0o777 == 0o600
-    assert not list(other.home.root.glob(".*")), "no draft stays"
+    assert not list(other.home.root.glob(".*")), "no temporary file must stay"
     assert "is not empty" in other("restore", str(file)).refusal
 
 
-def test_what_cannot_be_restored_is_refused(alone: Mlbench, home: Home, tmp_path: Path) -> None:
+def test_an_invalid_backup_is_refused(alone: Mlbench, home: Home, tmp_path: Path) -> None:
     file, bad = tmp_path / "runs.zip", tmp_path / "bad.zip"
     assert alone("backup", str(file)).code == 0
     other = replace(alone, home=Home(tmp_path / "other"))
@@ -145,7 +147,7 @@ def test_what_cannot_be_restored_is_refused(alone: Mlbench, home: Home, tmp_path
         damaged[at] ^= 0xFF
         bad.write_bytes(damaged)
         done = other("restore", str(bad))
-        # A few bytes of a zip file, such as times, mean nothing for its content.
+        # Some bytes of a zip file, such as timestamps, do not affect its content.
         if done.code == 0:
             assert (other.home.archive / "a.mlbench").read_bytes() == b"archive" * 1000
             shutil.rmtree(other.home.root)
@@ -157,9 +159,7 @@ def test_what_cannot_be_restored_is_refused(alone: Mlbench, home: Home, tmp_path
     assert not (tmp_path / "evil").exists()
 
 
-def test_a_backup_that_cannot_be_written_leaves_nothing(
-    alone: Mlbench, home: Home, tmp_path: Path
-) -> None:
+def test_a_failed_backup_leaves_no_files(alone: Mlbench, home: Home, tmp_path: Path) -> None:
     nowhere = tmp_path / "none" / "runs.zip"
     assert f"mlbench: {nowhere}: No such file" in alone("backup", str(nowhere)).refusal
     home.database.write_bytes(b"not a database" * 100)
@@ -168,7 +168,7 @@ def test_a_backup_that_cannot_be_written_leaves_nothing(
     assert not list(home.root.glob(".backup-*"))
 
 
-def test_another_database_is_left_to_its_own_tools(alone: Mlbench, tmp_path: Path) -> None:
+def test_a_postgresql_database_is_refused_with_a_hint(alone: Mlbench, tmp_path: Path) -> None:
     postgres = replace(alone, more={"DATABASE_URL": "postgresql://db/mlbench"})
     assert "pg_dump" in postgres("backup", str(tmp_path / "runs.zip")).refusal
     assert "no runs here" in alone("backup", str(tmp_path / "runs.zip")).refusal

@@ -1,4 +1,4 @@
-"""``mlbench service``: its unit is one that systemd accepts, and starts the stack."""
+"""``mlbench service``: systemd accepts the unit, and the unit starts the stack."""
 
 import os
 import shlex
@@ -17,7 +17,7 @@ from tests.mlbench.cli.conftest import Mlbench
 
 @pytest.fixture
 def user(alone: Mlbench, tmp_path: Path) -> Mlbench:
-    """The command line of a user whose units are in a folder of the test."""
+    """The command line with a temporary configuration folder for units."""
     return replace(alone, more={"XDG_CONFIG_HOME": str(tmp_path / "config")})
 
 
@@ -43,7 +43,7 @@ def test_systemd_accepts_the_unit(user: Mlbench, tmp_path: Path) -> None:
     assert "mlbench.service" not in done.stderr, done.stderr
 
 
-def test_the_unit_names_an_existing_prometheus_but_not_that_of_another_master(
+def test_the_unit_names_an_existing_prometheus_only_for_this_master(
     user: Mlbench, tmp_path: Path
 ) -> None:
     named = {**user.more, "MLBENCH_PROMETHEUS_URL": "http://u:p@localhost:9090"}
@@ -62,7 +62,7 @@ def test_the_unit_starts_the_stack_and_stops_it(user: Mlbench, tmp_path: Path) -
     [command] = [line.partition("=")[2] for line in lines if line.startswith("ExecStart=")]
     variables = [line.partition("=")[2] for line in lines if line.startswith("Environment=")]
     environ = dict(shlex.split(text)[0].split("=", 1) for text in variables)
-    # systemd gives a unit little more than its own variables.
+    # A unit's environment has little more than the variables of the unit file.
     base = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PROMETHEUS": str(user.prometheus)}
     process = subprocess.Popen(shlex.split(command), env={**base, **environ})
     try:
@@ -75,7 +75,7 @@ def test_the_unit_starts_the_stack_and_stops_it(user: Mlbench, tmp_path: Path) -
     assert launch.running_supervisor(user.home) is None
 
 
-def test_what_cannot_be_installed_is_refused(user: Mlbench, tmp_path: Path) -> None:
+def test_an_impossible_installation_is_refused(user: Mlbench, tmp_path: Path) -> None:
     assert "No service is installed" in user("service", "uninstall").refusal
     assert "needs --system" in user("service", "install", "--user", "ada").refusal
     assert not _unit(tmp_path).exists()

@@ -1,1 +1,1 @@
-"""Scores and convergence by MLPerf's rules, with the examples of the rules."""
+"""Scores and convergence by MLPerf's rules, including the examples of the rules."""

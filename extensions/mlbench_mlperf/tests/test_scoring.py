@@ -1,4 +1,4 @@
-"""Scores of official sets, and the convergence of references."""
+"""Scores of official sets, and the comparison with reference convergence."""
 
 import math
 from typing import Any
@@ -30,7 +30,7 @@ PLAN = [Planned(1, seed) for seed in range(1, 11)]
 
 
 def run(run_id: int, seconds: float | None = 20.0, epochs: int = 10, **given: Any) -> Result:
-    """Return a run of digits that reached its target after so long; None: it did not."""
+    """Return a digits run with this time to target, or None if it missed the target."""
     reached = None if seconds is None else TimeToTarget(seconds - 5, seconds, epochs)
     target = Target(VAL_ACCURACY, 97.0)
     return make_result(run_id, time_to_target=reached, target=target, **given)
@@ -48,7 +48,7 @@ def group(results: list[Result], *sets: RunSet, batch_size: str = "128") -> Grou
     return found
 
 
-def test_an_official_set_has_a_score_also_with_a_run_that_crashed() -> None:
+def test_an_official_set_with_one_failed_run_has_a_score() -> None:
     runs = [run(i, seconds=10.0 + i) for i in range(1, 10)]
     found = known(group(runs, official(*["FINISHED"] * 9, "FAILED")).score)
     assert (found.seconds, found.normalized_seconds) == (15.5, 15.5)
@@ -56,7 +56,7 @@ def test_an_official_set_has_a_score_also_with_a_run_that_crashed() -> None:
     assert found.text == "official score of set set: 15.5 s"
 
 
-def test_two_runs_that_miss_the_target_make_it_invalid() -> None:
+def test_two_runs_that_miss_the_target_invalidate_the_score() -> None:
     runs = [run(i, None if i == 3 else 20.0) for i in range(1, 11)]
     found = known(group(runs, official(*["FINISHED"] * 9, "FAILED")).score)
     assert (found.seconds, found.run_ids) == (None, ())
@@ -65,7 +65,7 @@ def test_two_runs_that_miss_the_target_make_it_invalid() -> None:
     )
 
 
-def test_no_run_can_be_left_out() -> None:
+def test_a_score_needs_all_runs_of_the_set() -> None:
     told = "no official score of set set: 9 of its 10 runs are compared"
     for runs, states in (
         ([run(i) for i in range(1, 10)], ["FINISHED"] * 10),
@@ -74,11 +74,11 @@ def test_no_run_can_be_left_out() -> None:
         assert known(group(runs, official(*states)).score).text == told
 
 
-def test_runs_that_are_not_official_have_no_score() -> None:
+def test_unofficial_runs_have_no_score() -> None:
     assert group([run(i) for i in (1, 2, 3)]).score is None
 
 
-def test_runs_that_converge_faster_than_the_reference_are_marked_and_normalized() -> None:
+def test_convergence_faster_than_the_reference_is_marked_and_normalized() -> None:
     usual = known(group([run(i) for i in range(1, 11)]).convergence)
     assert (usual.is_too_fast, usual.factor, usual.epochs) == (False, 1.0, 10)
     fast = group([run(i, epochs=8) for i in range(1, 11)], official(*["FINISHED"] * 10))
@@ -89,14 +89,14 @@ def test_runs_that_converge_faster_than_the_reference_are_marked_and_normalized(
     assert "fewer than it allows for so many runs (8.99; t-test" in convergence.text
 
 
-def test_a_batch_beyond_the_reference_and_a_task_without_one() -> None:
+def test_convergence_needs_a_reference_for_the_task_and_batch_size() -> None:
     beyond = known(group([run(i) for i in (1, 2, 3)], batch_size="512").convergence)
     assert (beyond.reference_epochs, beyond.factor) == (None, 1.0)
-    assert group([run(i) for i in (1, 2)]).convergence is None, "too few"
+    assert group([run(i) for i in (1, 2)]).convergence is None, "two runs are too few"
     assert group([run(i, benchmark="steps") for i in (1, 2, 3)]).convergence is None
 
 
-def test_tasks_whose_data_comes_along_have_a_reference_of_20_runs_to_both_targets() -> None:
+def test_tasks_with_bundled_data_have_references_for_both_targets() -> None:
     for name in ("digits", "digits-linear"):
         task = BENCHMARKS[name]
         for target in (known(task.target), known(task.light_target)):
@@ -108,13 +108,13 @@ def test_tasks_whose_data_comes_along_have_a_reference_of_20_runs_to_both_target
 
 
 @pytest.mark.parametrize(("recipe", "has_one"), [("one-cycle", True), ("he-2015", False)])
-def test_a_reference_is_of_its_recipe_alone(recipe: str, has_one: bool) -> None:
+def test_a_reference_applies_to_one_recipe(recipe: str, has_one: bool) -> None:
     result = make_result(1, benchmark="cifar10-resnet", target=BENCHMARKS["cifar10-resnet"].target)
     found = scoring.reference_of(result, {"batch_size": "128", "recipe": recipe})
     assert (found is not None) == has_one
 
 
-def test_the_fastest_and_the_slowest_are_dropped_and_one_may_have_failed() -> None:
+def test_the_mean_drops_the_fastest_and_the_slowest_run() -> None:
     assert mean_of_runs([9, 1, 5, 6, 7]) == 6
     assert mean_of_runs([9, 1, 5, 6, _NEVER]) == 20 / 3
     assert mean_of_runs([9, 1, 5, _NEVER, _NEVER]) == _NEVER
@@ -124,29 +124,27 @@ def test_the_fastest_and_the_slowest_are_dropped_and_one_may_have_failed() -> No
     ("seconds", "expected"),
     [
         ([3.0, 1, 2, 5, 4], Window(0, 3)),
-        # The rules' example, "Scoring": 10 runs, windows of 5, of which there are 6.
+        # The example in section "Scoring" of the rules: 10 runs, so 6 windows of 5 runs.
         ([1.0, 2, 3, 4, 5, 6, 7, 8, 9, 10], Window(3, 6)),
-        # Any failed run counts as infinite, and is dropped as the slowest of its window.
+        # A failed run counts as infinite and is dropped as the slowest of each window.
         ([1.0, 2, 3, 4, _NEVER, 6, 7, 8, 9, 10], Window(3, 7)),
-        # Two have failed, but no window of 5 has both.
+        # Two runs failed, but no window of 5 contains both.
         ([1.0, 2, _NEVER, 4, 5, 6, 7, 8, _NEVER, 10], Window(2, 6)),
-        # Two windows are invalid, and count as infinite.
+        # Two windows are invalid and count as infinite.
         ([1.0, _NEVER, _NEVER, 4, 5, 6, 7, 8, 9], Window(4, 7)),
     ],
 )
-def test_of_more_runs_the_window_with_the_median_score_counts(
-    seconds: list[float], expected: Window
-) -> None:
+def test_the_window_with_the_median_score_counts(seconds: list[float], expected: Window) -> None:
     assert choose(seconds, size=5) == expected
 
 
-def test_if_the_median_window_is_invalid_so_is_the_result() -> None:
+def test_an_invalid_median_window_invalidates_the_result() -> None:
     assert choose([1.0, 2, 3, _NEVER, _NEVER, 6], size=5).score == _NEVER
 
 
 # --- The examples of MLPerf's rules ("Appendix: RCP Examples") ---
 
-# Benchmark A, of which a submission has 5 runs.
+# Benchmark A. A submission has 5 runs.
 SMALL = ReferencePoint.of(128, [16, 14, 16, 17, 16, 16, 15, 16, 15, 16])
 LARGE = ReferencePoint.of(256, [20, 21, 21, 20, 22, 22, 21, 21, 20, 20])
 COUNTED = 3
@@ -156,7 +154,7 @@ COUNTED = 3
     ("point", "mean", "deviation", "least", "speedup"),
     [(SMALL, 15.75, 0.43, 15.21, 0.0353), (LARGE, 20.75, 0.66, 19.93, 0.0412)],
 )
-def test_the_least_epochs_that_a_reference_allows(
+def test_a_reference_has_a_minimum_number_of_epochs(
     point: ReferencePoint, mean: float, deviation: float, least: float, speedup: float
 ) -> None:
     assert (point.mean, round(point.deviation, 2)) == (mean, deviation)
@@ -169,7 +167,7 @@ def passes(batch_size: int, epochs: list[float]) -> bool:
     return mean_of_runs(epochs) >= point.least_epochs(COUNTED)
 
 
-def test_submissions_pass_or_fail() -> None:
+def test_submissions_are_checked_against_the_reference() -> None:
     assert passes(128, [15, 15, 15, 16, 16]), "S1"
     assert not passes(256, [19, 19, 19, 20, 21]), "S2"
     assert passes(192, [17, 18, 18, 18, 20]), "S3"
@@ -178,21 +176,21 @@ def test_submissions_pass_or_fail() -> None:
     assert not passes(64, [13, 14, 14, 14, 15]), "S6"
 
 
-def test_in_between_mean_and_deviation_are_interpolated() -> None:
+def test_mean_and_deviation_are_interpolated_between_batch_sizes() -> None:
     found = known(find([SMALL, LARGE], 192))
     assert (found.mean, round(found.deviation, 3)) == (18.25, 0.547)
     assert round(found.mean / found.least_epochs(COUNTED) - 1, 4) == 0.0368
 
 
-def test_points_above_the_line_between_others_count_for_nothing() -> None:
+def test_points_above_the_line_between_two_others_are_removed() -> None:
     ten, twenty, again = (
         ReferencePoint(size, mean, 1, 8) for size, mean in ((128, 10), (256, 20), (512, 20))
     )
-    # The example of the rules.
+    # The example in the rules.
     assert prune([twenty, again, ten]) == [ten, again]
     fast = ReferencePoint(1024, 9, 1, 8)
     assert prune([ten, twenty, again, fast]) == [fast]
-    # Once 384 is gone, 256 is above the line from 128 to 512.
+    # Without the point at 384, the one at 256 is above the line from 128 to 512.
     points = [
         ten,
         ReferencePoint(256, 14.5, 1, 8),

@@ -1,4 +1,4 @@
-"""Runs of elsewhere: read and compared like one's own, and nothing can be added to them."""
+"""Imported runs: read and compared like local runs, but read-only."""
 
 import copy
 import io
@@ -32,7 +32,7 @@ from tests.web.made import make_profile
 
 @pytest.fixture
 def exported(master: Master) -> bytes:
-    """The archive of a run that is not here any more, and was told otherwise by Prometheus."""
+    """The archive of a run that the master and Prometheus have deleted since."""
     run = master.make_ended()
     master.sealer.turn()
     content = master.api.simulate_get(f"/api/runs/{run.id}/archive").content
@@ -47,13 +47,13 @@ def send(master: Master, content: bytes) -> Result:
 
 
 def told(master: Master, path: str, **params: Any) -> Any:
-    """Return the JSON of an answer, without what tells one installation from another."""
+    """Return the JSON of a successful GET request."""
     answer = master.api.simulate_get(path, params=params)
     assert answer.status_code == 200, answer.json
     return json.loads(answer.text)
 
 
-def test_an_imported_run_answers_as_it_did_at_home(master: Master, tmp_path: Path) -> None:
+def test_the_api_returns_the_same_for_an_imported_run(master: Master, tmp_path: Path) -> None:
     home = master.make_ended()
     asked = Diagnosis.create(run=home, attempt=1, reason="stalled", asked_at=home.created_at)
     evidence = evidence_of(1, over(21), at=(LOAD,)).to_fields()
@@ -99,17 +99,17 @@ def test_an_imported_run_answers_as_it_did_at_home(master: Master, tmp_path: Pat
     assert again == content
 
 
-def test_the_same_archive_again_adds_nothing(master: Master, exported: bytes) -> None:
+def test_a_second_import_of_an_archive_adds_nothing(master: Master, exported: bytes) -> None:
     first, second = send(master, exported), send(master, exported)
     assert (first.json["added"], second.json["added"]) == (True, False)
     run_id = first.json["run"]["id"]
     assert first.json["run"] == second.json["run"]
-    # An import that was cut short is completed.
+    # An interrupted import is completed.
     before = told(master, f"/api/runs/{run_id}/result")
     Run.update(archive=None, archive_sha256=None).execute()
     assert send(master, exported).json == second.json
     assert told(master, f"/api/runs/{run_id}/result") == before
-    # A run of this installation is not imported into it.
+    # An archive of this installation's own run is not imported.
     own = master.make_ended()
     master.sealer.turn()
     answer = send(master, master.api.simulate_get(f"/api/runs/{own.id}/archive").content)
@@ -118,7 +118,7 @@ def test_the_same_archive_again_adds_nothing(master: Master, exported: bytes) ->
     assert Run.select().count() == 2
 
 
-def test_it_is_read_only_and_can_be_deleted(master: Master, exported: bytes) -> None:
+def test_an_imported_run_is_read_only_and_can_be_deleted(master: Master, exported: bytes) -> None:
     run_id = send(master, exported).json["run"]["id"]
     sample = {"run_id": run_id, "name": "a", "date": "2026-01-01T00:00:00Z", "value": 1}
     posted = master.api.simulate_post("/api/metrics/", json=sample)
@@ -135,7 +135,7 @@ def test_it_is_read_only_and_can_be_deleted(master: Master, exported: bytes) -> 
     assert send(master, exported).json["added"]
 
 
-def test_one_of_elsewhere_is_told_from_ones_own(master: Master, exported: bytes) -> None:
+def test_an_imported_run_is_distinguished_from_a_local_run(master: Master, exported: bytes) -> None:
     elsewhere = send(master, exported).json["run"]["id"]
     Run.update(origin={**Run.get_by_id(elsewhere).origin, "installation": "lab"}).execute()
     own = master.make_ended()
@@ -145,7 +145,7 @@ def test_one_of_elsewhere_is_told_from_ones_own(master: Master, exported: bytes)
     assert len(compared["groups"]) == 2
 
 
-# --- What is refused. ---
+# --- Refused archives ---
 
 
 Rewritten = Callable[[Callable[[Any], object]], bytes]
@@ -153,7 +153,7 @@ Rewritten = Callable[[Callable[[Any], object]], bytes]
 
 @pytest.fixture
 def rewritten(exported: bytes, tmp_path: Path) -> Rewritten:
-    """Returns the archive with other rows, whose digests are right."""
+    """A function that returns the archive with changed rows and correct digests."""
     (tmp_path / "a").write_bytes(exported)
     with opened(tmp_path / "a") as original:
         documents = {name: original.document(name) for name in (RUN, ROWS)}
@@ -172,10 +172,10 @@ def change(table: str, column: str, value: object, rows: Any) -> None:
     rows[table][0][column] = value
 
 
-def test_what_describes_no_run_is_refused(
+def test_an_archive_without_a_valid_run_is_refused(
     master: Master, rewritten: Rewritten, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The digests are right, and to check them takes most of the time.
+    # The digests are correct, and checking them would take most of the time.
     monkeypatch.setattr(sandbox, "damage", lambda *_: [])
     cases: list[tuple[str, str, object]] = [
         ("run", "name", "../../etc/passwd"),
@@ -199,13 +199,13 @@ def test_what_describes_no_run_is_refused(
         assert answer.status_code == 400, (column, value, answer.json)
         assert answer.json["message"].startswith("body: its ")
         assert Run.select().count() == Rank.select().count() == 0
-    # A column that only a newer version knows is left out.
+    # An unknown column of a newer version is ignored.
     content = rewritten(partial(change, "run", "new_column", 1))
     assert send(master, content).json["added"]
 
 
-def test_a_size_that_an_archive_claims_does_not_count(master: Master, rewritten: Rewritten) -> None:
-    """A large one would make a policy delete other runs."""
+def test_the_size_stated_in_an_archive_is_ignored(master: Master, rewritten: Rewritten) -> None:
+    """A retention policy would delete other runs because of a large size."""
     content = rewritten(partial(change, "run", "archive_bytes", 10**15))
     run = Run.get_by_id(send(master, content).json["run"]["id"])
     assert run.archive_bytes is None
@@ -213,7 +213,7 @@ def test_a_size_that_an_archive_claims_does_not_count(master: Master, rewritten:
     assert reload(run).archive_bytes == len(content)
 
 
-def test_another_archive_of_a_known_run_is_refused_in_words(
+def test_a_different_archive_of_an_imported_run_is_refused(
     master: Master, exported: bytes, rewritten: Rewritten, tmp_path: Path
 ) -> None:
     forged = rewritten(partial(change, "run", "energy_joules", 5.0))
@@ -243,7 +243,7 @@ def test_damaged_and_huge_files_are_refused(master: Master, exported: bytes) -> 
     assert (too_large.status_code, Run.select().count()) == (413, 0)
 
 
-def test_what_is_compressed_is_bounded_in_all(master: Master) -> None:
+def test_the_total_uncompressed_size_is_limited(master: Master) -> None:
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as bomb:
         for number in range(18):
@@ -253,7 +253,7 @@ def test_what_is_compressed_is_bounded_in_all(master: Master) -> None:
     assert "its members have more than 1073741824 bytes in all" in answer.json["message"]
 
 
-def test_checking_ends_with_its_client(master: Master, exported: bytes) -> None:
+def test_the_check_stops_when_the_client_disconnects(master: Master, exported: bytes) -> None:
     began = time.monotonic()
     reader = SeriesReader(master.prometheus, ArchiveStore("/nowhere"))
     with TemporaryFile() as file:
@@ -264,7 +264,7 @@ def test_checking_ends_with_its_client(master: Master, exported: bytes) -> None:
     assert time.monotonic() - began < 10
 
 
-def test_a_run_without_an_archive_has_none_to_export(master: Master) -> None:
+def test_the_export_of_a_run_without_an_archive_is_refused(master: Master) -> None:
     run = make_run(state="FAILED", archive_problem="Prometheus has 3 of 4 samples")
     answer = master.api.simulate_get(f"/api/runs/{run.id}/archive")
     assert answer.status_code == 409

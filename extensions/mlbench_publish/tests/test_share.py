@@ -1,4 +1,4 @@
-"""``mlbench export``, ``import`` and ``publish``: a run leaves, comes back, and is shown."""
+"""``mlbench export``, ``import`` and ``publish``."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from tests.support.scripted import Asked, Reply, answering
 from tests.support.stacks import order_steps, run_to_end
 
 
-def test_a_run_leaves_and_comes_back_read_only(here: Mlbench, client: ApiClient) -> None:
+def test_an_exported_run_is_read_only_after_its_import(here: Mlbench, client: ApiClient) -> None:
     run = run_to_end(client, order_steps(client, "traveller", steps=20, rate=1000))
     series = _series(client, run.id)
     words = ("--title", "On the road", "--tag", "paper", "--tag", "old", "--note", "*Far*")
@@ -45,7 +45,7 @@ def test_a_run_leaves_and_comes_back_read_only(here: Mlbench, client: ApiClient)
 
 
 def _series(client: ApiClient, run_id: int) -> dict[str, list[tuple[str, str]]]:
-    """Return dates to the millisecond, which Prometheus has, and values of each series."""
+    """Return time and value of each series' samples, in milliseconds like in Prometheus."""
     series = client.get_run_metrics(run_id).result().json()
     return {
         name: [
@@ -56,7 +56,7 @@ def _series(client: ApiClient, run_id: int) -> dict[str, list[tuple[str, str]]]:
 
 
 @pytest.mark.slow
-def test_a_set_leaves_with_the_runs_that_count(here: Mlbench, client: ApiClient) -> None:
+def test_a_set_is_exported_with_its_counted_runs(here: Mlbench, client: ApiClient) -> None:
     args = {"steps": "20", "rate": "1000"}
     client.create_set("pair", [Planned(1), Planned(2)], benchmark="steps", args=args).result()
     assert here("watch", "pair").code == 0
@@ -71,7 +71,7 @@ def test_a_set_leaves_with_the_runs_that_count(here: Mlbench, client: ApiClient)
     assert here("publish", "all.mlbench", "-o", "site").out == "site/index.html: 2 runs\n"
 
 
-def test_what_is_no_archive_is_refused(here: Mlbench, tmp_path: Path) -> None:
+def test_files_other_than_valid_archives_are_refused(here: Mlbench, tmp_path: Path) -> None:
     (tmp_path / "text.mlbench").write_text("not an archive")
     (tmp_path / "file").touch()
     for command, message in (
@@ -91,7 +91,7 @@ def test_what_is_no_archive_is_refused(here: Mlbench, tmp_path: Path) -> None:
     assert "-o file: " in here("publish", "1.mlbench", "-o", "file").err
 
 
-def test_a_master_names_no_file_outside_of_the_folder(tmp_path: Path) -> None:
+def test_names_from_the_master_cannot_leave_the_folder(tmp_path: Path) -> None:
     trial = Trial(1, 9, 1, "FINISHED", "", disturbed=False, deleted=False, counts=True, remark="")
     slot = Slot(1, "a-w1-r1", 1, 1, is_open=False, trials=(trial,))
     run_set = RunSet("../outside", "2018-08-03T09:21:29Z", False, None, {}, (slot,), "")

@@ -1,4 +1,4 @@
-"""A site of archives: what its pages say, and that nothing in an archive leads out of it."""
+"""The pages of a published site, which treats archives as untrusted."""
 
 import re
 from dataclasses import replace
@@ -18,12 +18,12 @@ from tests.support.results import (
 
 
 def publish(folder: Path, *files: Path) -> dict[str, str]:
-    """Return the pages of a site of these archives, by their paths."""
+    """Publish archives and return the HTML pages by path."""
     site.write(site.read_entries(files), [], folder)
     return {str(page.relative_to(folder)): page.read_text() for page in folder.rglob("*.html")}
 
 
-def test_results_are_listed_by_task_the_fastest_first(tmp_path: Path) -> None:
+def test_results_are_listed_by_task_and_time(tmp_path: Path) -> None:
     results = [make_unreached(1), make_result(2), make_result(3, 4), make_aimless(4)]
     pages = publish(tmp_path / "site", *(make_archive(tmp_path, one) for one in results))
     index = pages.pop("index.html")
@@ -37,7 +37,7 @@ def test_results_are_listed_by_task_the_fastest_first(tmp_path: Path) -> None:
         assert not re.search(elsewhere, text.partition("<main")[0])
 
 
-def test_a_runs_page_has_its_figures_its_archive_and_how_to_repeat_it(tmp_path: Path) -> None:
+def test_a_run_page_has_results_an_archive_and_commands_to_repeat_the_run(tmp_path: Path) -> None:
     result = replace(
         make_result(7, 2), rule_violations=("batch_size is 64",), disturbed=("waited 41 %",)
     )
@@ -57,8 +57,8 @@ def test_a_runs_page_has_its_figures_its_archive_and_how_to_repeat_it(tmp_path: 
     ]
 
 
-def test_own_code_is_repeated_from_its_commit(tmp_path: Path) -> None:
-    command = "python 'my train.py' {rank} --token hunter3"  # as earlier versions sealed it
+def test_the_page_of_own_code_names_its_commit(tmp_path: Path) -> None:
+    command = "python 'my train.py' {rank} --token hunter3"  # earlier versions stored the token
     file = make_archive(tmp_path, make_aimless(1), image="local", command=command, backend="mpi")
     pages = publish(tmp_path / "site", file)
     [page] = [text for path, text in pages.items() if path != "index.html"]
@@ -71,9 +71,9 @@ def test_own_code_is_repeated_from_its_commit(tmp_path: Path) -> None:
     assert "hunter3" not in text
 
 
-def test_nothing_of_an_archive_is_markup_or_a_path(tmp_path: Path) -> None:
+def test_the_contents_of_an_archive_become_neither_markup_nor_paths(tmp_path: Path) -> None:
     evil = '../../<script>alert("x")</script>'
-    name = evil.rpartition("/")[0].replace("/", "")  # with another one, no archive is read
+    name = evil.rpartition("/")[0].replace("/", "")  # a name with a slash is refused
     result = replace(make_result(1), name=name, benchmark=evil, rule_violations=(evil,))
     pages = publish(tmp_path / "site", make_archive(tmp_path, result, args={"a": f"$(x) {evil}"}))
     assert all(text not in page for page in pages.values() for text in (evil, name))
@@ -81,7 +81,7 @@ def test_nothing_of_an_archive_is_markup_or_a_path(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"site", "1.mlbench"}
 
 
-def test_a_site_grows_from_its_own_archives(tmp_path: Path) -> None:
+def test_a_site_can_be_extended_from_its_archives(tmp_path: Path) -> None:
     folder = tmp_path / "site"
     publish(folder, make_archive(tmp_path, make_result(1)))
     pages = publish(folder, *folder.glob("archives/*"), make_archive(tmp_path, make_result(2, 2)))
@@ -89,7 +89,7 @@ def test_a_site_grows_from_its_own_archives(tmp_path: Path) -> None:
     assert pages["index.html"].count('href="runs/') == 2
 
 
-def test_a_set_has_a_page_and_its_file(tmp_path: Path) -> None:
+def test_a_set_has_a_page_and_a_downloadable_file(tmp_path: Path) -> None:
     comparison = make_matrix((1, 2), 2)
     files = [make_archive(tmp_path, result) for result in comparison.results]
     run_set = RunSet("scale", "2018-08-03T09:21:29Z", False, None, {}, (), "2 of 2 <places>")

@@ -1,4 +1,4 @@
-"""Pages as files in a browser without a network: reports of comparisons, and published sites."""
+"""Comparison reports and published sites, opened as files in a browser without a network."""
 
 import json
 import re
@@ -24,20 +24,20 @@ _SET = Path(__file__).parents[3] / "docs" / "archives" / "results-digits-linear.
 
 @pytest.fixture
 def offline(context: BrowserContext) -> Page:
-    """A page of a browser that has no network."""
+    """A page in a browser without a network."""
     context.set_offline(True)
     return context.new_page()
 
 
 @pytest.fixture(scope="module")
 def compared() -> tuple[Comparison, Mapping[int, str]]:
-    """The comparison of a published set, and the digests of its archives."""
+    """The comparison of a published set, and the digests of its archives by run."""
     return sandbox.compare([_SET])
 
 
 @pytest.fixture
 def report(compared: tuple[Comparison, Mapping[int, str]], tmp_path: Path) -> Path:
-    """The report of the set."""
+    """The HTML report of the set's comparison."""
     comparison, digests = compared
     file = tmp_path / "report.html"
     runs = of_archives([_SET], digests)([result.run_id for result in comparison.results])
@@ -58,7 +58,7 @@ def test_a_report_opened_as_a_file_shows_the_figures_of_the_api(
     expect(offline.get_by_text(speedup).first).to_be_attached()
     for result in comparison.results:
         expect(offline.locator("body")).to_contain_text(f"{result.run_id}")
-    # The data are those of the API, and are downloaded from the file itself.
+    # The page downloads its embedded data, which equals the API's answer.
     with offline.expect_download() as download:
         offline.get_by_role("link", name="Download JSON").click()
     downloaded: Any = json.loads(download.value.path().read_text())
@@ -69,25 +69,25 @@ def test_a_report_opened_as_a_file_shows_the_figures_of_the_api(
     assert [url for url in requests if url.startswith("file:")] == [report.as_uri()]
 
 
-def test_a_report_has_the_curves_over_every_axis(offline: Page, report: Path) -> None:
+def test_a_report_has_curves_over_each_axis(offline: Page, report: Path) -> None:
     for axis in ("training", "wall", "step", "epoch"):
         offline.goto(f"{report.as_uri()}?metric=train_loss&axis={axis}")
         expect(offline.locator(".uplot").first).to_be_visible()
         assert f"axis={axis}" in offline.url
-    # The address cannot ask for runs that the file does not have.
+    # Runs in the address are ignored: the file has only its own.
     offline.goto(f"{report.as_uri()}?runs=1,2&target=loss<=1")
     expect(offline.locator(".uplot").first).to_be_visible()
     assert "target" not in offline.url
 
 
-def test_a_report_has_no_fault_of_accessibility(offline: Page, report: Path) -> None:
+def test_a_report_has_no_accessibility_violations(offline: Page, report: Path) -> None:
     offline.goto(report.as_uri())
     expect(offline.locator(".uplot").first).to_be_visible()
     found = Axe().run(offline, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"]})
     assert not found.response["violations"], found.generate_report()
 
 
-def test_a_column_sorts_and_sorts_again(offline: Page, tmp_path: Path) -> None:
+def test_a_second_click_reverses_the_order_of_a_column(offline: Page, tmp_path: Path) -> None:
     results = [make_result(1, 1), make_result(2, 4), make_unreached(3, 2)]
     entries = site.read_entries([make_archive(tmp_path, result) for result in results])
     site.write(entries, [], tmp_path / "site")
@@ -107,7 +107,7 @@ def test_a_column_sorts_and_sorts_again(offline: Page, tmp_path: Path) -> None:
     expect(offline.get_by_role("heading", name="Results", exact=True)).to_be_visible()
 
 
-def test_a_set_of_a_site_leads_to_its_runs(
+def test_a_set_page_links_to_its_runs(
     offline: Page, compared: tuple[Comparison, Mapping[int, str]], tmp_path: Path
 ) -> None:
     with TemporaryDirectory() as folder:

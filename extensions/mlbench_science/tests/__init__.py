@@ -1,1 +1,1 @@
-"""The injection of faults into real processes."""
+"""Fault injection, predictions, and the analysis of sweeps."""

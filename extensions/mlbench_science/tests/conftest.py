@@ -1,4 +1,4 @@
-"""Fixtures of the core's tests that these tests use as well."""
+"""Core fixtures for the tests of this extension."""
 
 from tests.mlbench.cli.conftest import here, mlbench
 from tests.mlbench.conftest import client, finished

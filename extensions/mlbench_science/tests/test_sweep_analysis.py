@@ -36,8 +36,8 @@ def _runs(where: str = "2 workers", /, **algorithms: Times) -> list[Timed]:
     ]
 
 
-def test_lines_cross_where_time_and_bandwidth_meet_as_logarithms() -> None:
-    # Four times as fast at 5, four times as slow at 80: equal at their geometric mean.
+def test_crossings_are_interpolated_logarithmically() -> None:
+    # Four times as fast at 5, four times as slow at 80: they cross at the geometric mean.
     [one] = crossings(_runs(small={5: [10], 80: [10]}, large={5: [40], 80: [2.5]}))
     assert (one.below, one.above, one.where) == ("small", "large", "2 workers")
     assert one.bandwidth == pytest.approx(20)
@@ -47,15 +47,15 @@ def test_lines_cross_where_time_and_bandwidth_meet_as_logarithms() -> None:
     )
 
 
-def test_equal_runs_leave_no_doubt() -> None:
+def test_runs_without_variance_give_an_exact_crossing() -> None:
     runs = _runs(small={5: [10] * 3, 80: [10] * 3}, large={5: [40] * 3, 80: [2.5] * 3})
     [one] = crossings(runs)
     assert [one.low, one.high] == pytest.approx([20, 20])
     assert one.text == "2 workers: large overtakes small at 20 Mbit/s (95 %: 20 to 20)"
 
 
-def test_an_interval_without_an_end_says_so() -> None:
-    # At 80, three such runs may well have a mean of more than 10: then nothing is overtaken.
+def test_an_interval_may_have_no_upper_end() -> None:
+    # The mean of three such runs at 80 may exceed 10, and then the lines do not cross.
     runs = _runs(small={5: [10] * 3, 80: [10] * 3}, large={5: [40] * 3, 80: [8, 11, 8]})
     [one] = crossings(runs)
     expected = 5 * 16 ** (math.log(4) / (math.log(4) + math.log(10 / 9)))
@@ -65,18 +65,18 @@ def test_an_interval_without_an_end_says_so() -> None:
     assert one.text.endswith(f"at 65.8 Mbit/s (95 %: {one.low:.3g} to more than 80)")
 
 
-def test_what_runs_do_not_tell_is_no_crossing() -> None:
+def test_differences_within_the_noise_are_not_a_crossing() -> None:
     close = _runs(some={5: [8, 10, 12], 80: [8, 10, 12]}, others={5: [8, 11, 12], 80: [8, 9, 12]})
     assert crossings(close) == ()
 
 
-def test_between_bandwidths_of_which_one_was_too_little_nothing_is_known() -> None:
+def test_bandwidths_without_a_time_are_not_interpolated() -> None:
     runs = _runs(some={5: [None], 20: [8], 80: [2]}, others={5: [9], 20: [7], 80: [4]})
     [one] = crossings(runs)
     assert 20 < one.bandwidth < 80
 
 
-def test_numbers_of_workers_and_latencies_cross_by_themselves() -> None:
+def test_crossings_are_separate_for_each_number_of_workers_and_latency() -> None:
     flat: Times = {5: [10], 80: [10], None: [1]}
     runs = [
         *_runs("2 workers", some=flat, others={5: [40], 80: [2.5], None: [1]}),
@@ -89,18 +89,18 @@ def test_numbers_of_workers_and_latencies_cross_by_themselves() -> None:
     ]
 
 
-def test_the_frontier_is_where_no_other_is_faster() -> None:
+def test_a_crossing_below_a_faster_algorithm_is_not_on_the_frontier() -> None:
     lines = _runs(
         some={5: [10], 80: [10]},
         others={5: [40], 80: [2.5]},
-        # At 20, where these cross, it takes half as long.
+        # Takes half as long as the others at 20, where they cross.
         third={5: [5], 80: [5]},
     )
     found = [(one.below, one.above, one.on_frontier) for one in crossings(lines)]
     assert found == [("some", "others", False), ("third", "others", True)]
 
 
-def test_profiles_count_workloads_by_the_distance_from_the_fastest() -> None:
+def test_profiles_have_the_ratio_to_the_fastest_algorithm() -> None:
     runs = _runs(
         a={5: [9, 10, 50], 80: [30]},
         b={5: [20], 80: [10]},
@@ -110,23 +110,23 @@ def test_profiles_count_workloads_by_the_distance_from_the_fastest() -> None:
     assert (best.algorithm, best.ratios) == ("b", (1.0, 2.0))
     assert (second.algorithm, second.ratios) == ("a", (1.0, 3.0))
     assert (last.algorithm, last.ratios) == ("c", (1.5, None))
-    # The area below the steps from 1 to 4, by 3: of b, (3 + 2) / 2 / 3.
+    # The area below the steps from 1 to 4, divided by 3. For b: (3 + 2) / 2 / 3.
     assert [p.score for p in (best, second, last)] == pytest.approx([5 / 6, 4 / 6, 2.5 / 6])
 
 
-def test_a_workload_that_not_all_had_does_not_count() -> None:
+def test_workloads_that_an_algorithm_lacks_are_left_out() -> None:
     runs = _runs(a={5: [10], 80: [30]}, b={5: [20]})
     assert [one.ratios for one in profiles(runs)] == [(1.0,), (2.0,)]
 
 
-def test_who_never_reaches_the_target_is_never_near() -> None:
+def test_an_algorithm_that_missed_its_target_has_no_ratio() -> None:
     first, other = profiles(_runs(a={5: [None], 80: [3]}, b={5: [None], 80: [None]}))
     assert (first.ratios, first.score) == ((1.0, None), 0.5)
     assert (other.ratios, other.score) == ((None, None), 0.0)
 
 
 def _sweep(**algorithms: Mapping[str, float]) -> list[Result]:
-    """Return a run for each algorithm and bandwidth, with its seconds to the target."""
+    """Return one run per algorithm and bandwidth, from seconds to target."""
     times = [
         (algorithm, bandwidth, seconds)
         for algorithm, by_bandwidth in algorithms.items()
@@ -143,17 +143,17 @@ def _sweep(**algorithms: Mapping[str, float]) -> list[Result]:
     [
         {"a": {"5": 1.0, "80": 1.0}},
         {"a": {"5": 1.0}, "b": {"5": 2.0}},
-        # No workload in common.
+        # No common workload.
         {"a": {"5": 1.0}, "b": {"80": 2.0}},
     ],
 )
-def test_one_algorithm_or_one_bandwidth_is_no_frontier(
+def test_a_frontier_needs_two_algorithms_and_two_bandwidths(
     algorithms: Mapping[str, Mapping[str, float]],
 ) -> None:
     assert frontier(_sweep(**algorithms)) is None
 
 
-def test_what_is_swept_besides_bandwidth_is_the_algorithm_or_where_it_ran() -> None:
+def test_swept_options_other_than_bandwidth_name_the_algorithm_or_workload() -> None:
     swept = {"exchange": "topk", "precision": "bf16", "bandwidth": "20", "latency": "5ms"}
     [one] = timed([reaching(1, 2, 30.0, swept=swept)])
     assert one == Timed("exchange topk precision bf16", Workload("2 workers, latency 5ms", 20), 30)
@@ -163,7 +163,7 @@ def test_what_is_swept_besides_bandwidth_is_the_algorithm_or_where_it_ran() -> N
     assert timed([reaching(1, 1, 30.0)]) == []
 
 
-def test_a_comparison_has_the_frontier_of_its_sweep() -> None:
+def test_the_comparison_of_a_sweep_has_a_frontier() -> None:
     runs = _sweep(a={"5": 10.0, "80": 10.0}, b={"5": 40.0, "80": 2.5})
     facts = {run.run_id: make_facts(2, **run.swept) for run in runs}
     front = known(compare(runs, facts).frontier)
@@ -174,9 +174,9 @@ def test_a_comparison_has_the_frontier_of_its_sweep() -> None:
 
 
 @pytest.mark.parametrize("runs", [3, pytest.param(5, marks=pytest.mark.slow)])
-def test_95_percent_of_crossings_are_in_their_interval(runs: int) -> None:
+def test_intervals_cover_95_percent_of_the_true_crossings(runs: int) -> None:
     random, count, covered = Random(runs), 0, 0  # noqa: S311 - no secret
-    # Equal at 20 Mbit/s.
+    # Both take the same time at 20 Mbit/s
     lines = {"small": {5: 10.0, 80: 10.0}, "large": {5: 40.0, 80: 2.5}}
     for _ in range(100):
         drawn = [
@@ -194,7 +194,7 @@ def test_95_percent_of_crossings_are_in_their_interval(runs: int) -> None:
 
 # --- Importance of options ---
 
-# Seconds to the target by exchange and bandwidth: both matter, the exchange more.
+# Seconds to target by exchange and bandwidth. The exchange has the larger effect.
 _SECONDS = {
     ("flat", "10"): 90.0,
     ("flat", "100"): 60.0,
@@ -210,7 +210,7 @@ _AXES = (
 def _ranked(
     seconds: Mapping[tuple[str, str], float | None], runs: int = 16
 ) -> tuple[tuple[Importance, ...], str]:
-    """Return the importances for this number of runs, the combinations in turn."""
+    """Return importances and text for a number of runs that take the combinations in turn."""
     points = []
     for number, (values, time) in zip(range(runs), cycle(seconds.items()), strict=False):
         points.append(SetPoint(number, "", values, time and time + number / 100))
@@ -222,12 +222,14 @@ def _ranked(
     [
         ([1, 2, 3, 4], [10, 20, 30, math.inf], 1),
         ([1, 2, 3, 4], [4, 3, 2, 1], -1),
-        # Of the ranks 1.5, 1.5, 3.5, 3.5, 5 and 1, 2.5, 2.5, 5, 4.
+        # Ranks 1.5, 1.5, 3.5, 3.5, 5 and 1, 2.5, 2.5, 5, 4
         ([1, 1, 2, 2, 3], [5, 6, 6, 8, 7], 6.5 / math.sqrt(9 * 9.5)),
         ([1, 1, 1], [1, 2, 3], None),
     ],
 )
-def test_a_rank_correlation(some: list[float], others: list[float], expected: float | None) -> None:
+def test_the_rank_correlation_equals_spearmans_rho(
+    some: list[float], others: list[float], expected: float | None
+) -> None:
     found = spearman(some, others)
     assert found == (expected and pytest.approx(expected))
 
@@ -247,7 +249,7 @@ def _of_three_levels(random: Random) -> tuple[float, float]:
 
 @pytest.mark.parametrize("runs", [6, 30])
 @pytest.mark.parametrize("draw", [_normal(0.0), _normal(0.6), _normal(0.9), _of_three_levels])
-def test_an_interval_covers_the_true_correlation(
+def test_intervals_cover_the_true_correlation(
     draw: Callable[[Random], tuple[float, float]], runs: int
 ) -> None:
     random = Random(runs)  # noqa: S311 - no secret
@@ -268,13 +270,13 @@ def test_few_runs_have_no_interval() -> None:
     assert known(low) < known(high) == 1
 
 
-def test_what_matters_most_comes_first() -> None:
+def test_the_most_important_option_comes_first() -> None:
     effects, text = _ranked(_SECONDS)
     assert [(effect.key, effect.value) for effect in effects] == [
         ("exchange", "topk"),
         ("bandwidth", ""),
     ]
-    assert all(effect.correlation < 0 for effect in effects), "both make it faster"
+    assert all(effect.correlation < 0 for effect in effects), "both options reduce the time"
     assert text == "exchange matters most"
 
 
@@ -290,12 +292,14 @@ def test_what_matters_most_comes_first() -> None:
         ),
     ],
 )
-def test_what_cannot_be_told_is_said(
+def test_an_inconclusive_ranking_is_explained(
     changed: Mapping[tuple[str, str], float], runs: int, text: str
 ) -> None:
     assert _ranked({**_SECONDS, **changed}, runs)[1] == text
 
 
-def test_a_run_that_missed_its_target_is_the_slowest() -> None:
+def test_a_run_that_missed_its_target_ranks_last() -> None:
     effects, _ = _ranked({**_SECONDS, ("flat", "10"): None})
-    assert effects[0].correlation == pytest.approx(-0.87, abs=0.01), "of topk, the faster"
+    assert effects[0].correlation == pytest.approx(-0.87, abs=0.01), (
+        "the sign is that of topk, the faster algorithm"
+    )

@@ -1,4 +1,4 @@
-"""Predictions of ``mlbench whatif``, compared with archived runs in which the change was made."""
+"""Predictions of ``mlbench whatif``, compared with archived runs that made the change."""
 
 import math
 import re
@@ -40,7 +40,7 @@ _UNLIMITED, _SLOWER = 999.0, (5.0, 20.0, 80.0, 320.0)
 
 @cache
 def archived(name: str) -> Sequence[Measured]:
-    """Return the runs of an archived set that count."""
+    """Return the counted runs of an archived set."""
     file, runs = _ARCHIVES / f"{name}.mlbench", []
     run_set = known(bundle.read_set(file))
     counting = {trial.run_id for slot in run_set.slots for trial in slot.trials if trial.counts}
@@ -67,7 +67,7 @@ def exchanges() -> Mapping[tuple[str, float], Sequence[Measured]]:
 
 
 def middle(exchange: str, mbit: float) -> Measured:
-    """Return the run with the median step time of five."""
+    """Return the run with the median step time of the five repeats."""
     return exchanges()[exchange, mbit][2]
 
 
@@ -76,7 +76,7 @@ def changed(measured: Measured, **result: Any) -> Measured:
 
 
 def ring(workers: int, step: float, communication: Sequence[float]) -> Measured:
-    """Return a run of your own code, with the communication of each rank in a step, in seconds."""
+    """Return a command run with these seconds of communication per step for each rank."""
     ranks = tuple(
         RankResult(rank, 1000, None, 1000 * step, step, step - spent, None, phases, None)
         for rank, spent in enumerate(communication)
@@ -93,7 +93,7 @@ def error(prediction: Prediction, measured: Measured) -> float:
     return prediction.seconds / measured.step_seconds - 1
 
 
-def test_one_unlimited_run_predicts_the_steps_at_four_bandwidths() -> None:
+def test_an_unlimited_run_predicts_step_times_at_four_bandwidths() -> None:
     errors, misses = {}, []
     for exchange in {exchange for exchange, _ in exchanges()}:
         for mbit in _SLOWER:
@@ -104,14 +104,14 @@ def test_one_unlimited_run_predicts_the_steps_at_four_bandwidths() -> None:
                 misses.append((exchange, mbit))
     assert len(errors) == 32
     assert median(errors.values()) <= 0.05
-    # The largest errors are those of messages that just exceed the limiter's queue, at 5 Mbit/s.
+    # Messages slightly larger than the limiter's queue cause the largest errors, at 5 Mbit/s.
     assert sorted(errors.values())[-6] <= 0.16
     assert max(errors.values()) <= 0.40
     assert max(value for (_, mbit), value in errors.items() if mbit >= 80) <= 0.12
     assert misses == []
 
 
-def test_a_wrong_interval_is_rare_among_single_runs() -> None:
+def test_intervals_cover_most_single_runs() -> None:
     inside = [
         prediction.low <= measured.step_seconds <= prediction.high
         for exchange in {exchange for exchange, _ in exchanges()}
@@ -124,12 +124,12 @@ def test_a_wrong_interval_is_rare_among_single_runs() -> None:
     assert sum(inside) / len(inside) >= 0.83
 
 
-def test_times_of_a_communication_run_replace_the_estimate() -> None:
+def test_measured_message_times_replace_the_estimate() -> None:
     sent = 38_626.0
     times = {"all_gather": [(1e4, 0.02), (65_536, 0.2), (131_072, 0.4)]}
     estimated, measured = Link(5.0), Link(5.0, times)
     wire = sent * (1514 + 33) / 1448 * 8 / 5e6
-    # Both are longer than the limiter's queue of 34 kB. The first size is not.
+    # Both sizes exceed the limiter's queue of 34 kB. The first measured size does not.
     assert estimated.seconds("all_gather", sent).seconds == pytest.approx(1.44 * wire)
     rate = 0.2 / (65_536 * 1547 / 1448 * 8 / 5e6)
     assert measured.seconds("all_gather", sent).seconds == pytest.approx(rate * wire)
@@ -140,7 +140,7 @@ def test_times_of_a_communication_run_replace_the_estimate() -> None:
     assert between == pytest.approx(0.3, rel=0.01)
 
 
-def test_a_faster_network_leaves_the_computing() -> None:
+def test_a_faster_network_does_not_shorten_computing() -> None:
     slow = middle("ddp", 80.0)
     prediction = with_bandwidth(slow, Link(80.0), Link(_UNLIMITED))
     fast = middle("ddp", _UNLIMITED).step_seconds
@@ -148,7 +148,7 @@ def test_a_faster_network_leaves_the_computing() -> None:
     assert prediction.seconds == pytest.approx(fast, rel=0.3)
 
 
-def test_another_exchange_has_the_computing_of_its_own_run() -> None:
+def test_another_exchange_uses_the_computing_of_its_reference_run() -> None:
     reference = middle("powersgd", _UNLIMITED)
     prediction = with_exchange(reference, Link(_UNLIMITED), Link(20.0))
     assert abs(error(prediction, middle("powersgd", 20.0))) <= 0.05
@@ -163,7 +163,7 @@ def test_one_worker_is_predicted_from_two() -> None:
         prediction = with_workers(measured, 1, Link(None))
         assert abs(error(prediction, alone)) <= 0.08
         assert prediction.low <= alone.step_seconds <= prediction.high
-    # Workers share the batch of digits, and half of it takes more than half of the time.
+    # Workers share a batch of digits, and computing half a batch takes more than half the time.
     digits = archived("results-digits")
     one = median(m.step_seconds for m in digits if m.run.num_workers == 1)
     for measured in digits:
@@ -172,8 +172,8 @@ def test_one_worker_is_predicted_from_two() -> None:
             assert prediction.low <= one <= prediction.high
 
 
-def test_more_workers_communicate_as_a_ring_does() -> None:
-    # Two ranks communicate for 20 ms of a step of 100 ms, a quarter of it because one is late.
+def test_communication_with_more_workers_follows_the_ring() -> None:
+    # Communication takes 20 ms of a step of 100 ms, a quarter of it waiting for the late rank.
     two = ring(2, step=0.1, communication=(0.025, 0.015))
     prediction = with_workers(two, 4, Link(None))
     # Each rank sends 1.5 times the bytes, in three times as many messages.
@@ -182,7 +182,7 @@ def test_more_workers_communicate_as_a_ring_does() -> None:
     assert prediction.high == pytest.approx(1.1 * (0.08 + 3 * 0.015 + 3 * 0.005))
 
 
-def test_fewer_workers_have_an_interval_around_their_prediction() -> None:
+def test_communication_with_fewer_workers_follows_the_ring() -> None:
     four = ring(4, step=0.1, communication=(0.025, 0.015, 0.02, 0.02))
     prediction = with_workers(four, 2, Link(None))
     # Each rank sends two thirds of the bytes, in a third of the messages.
@@ -191,17 +191,17 @@ def test_fewer_workers_have_an_interval_around_their_prediction() -> None:
     assert prediction.high == pytest.approx(1.1 * (0.08 + 2 / 3 * 0.015 + 0.005))
 
 
-def test_more_workers_wait_for_a_straggler_no_longer() -> None:
+def test_more_workers_do_not_wait_longer_for_a_straggler() -> None:
     late = Straggler(1, 30.0, {}, 1.4)
     two = ring(2, step=0.1, communication=(0.035, 0.005))
     two = changed(two, stragglers=Stragglers(1.4, (late,), "", named=1))
     prediction = with_workers(two, 4, Link(None))
-    # Rank 1 computes for 95 ms, and all exchange for 5 ms.
+    # Rank 1 computes for 95 ms. The exchange takes 5 ms on all ranks.
     assert prediction.seconds == pytest.approx(0.095 + 2.25 * 0.005)
 
 
-def test_waits_of_single_steps_are_those_of_the_time_breakdown() -> None:
-    # Each rank is late in turns, so that both communicate for 20 ms a step.
+def test_waits_are_taken_from_the_time_breakdown() -> None:
+    # The ranks are late in turns, so both communicate for 20 ms a step.
     in_turns = ring(2, step=0.1, communication=(0.02, 0.02))
     assert in_turns.waiting == 0.0
     goodput = Goodput(0.9, {"waiting": 15.0, "communication": 5.0}, ())
@@ -211,29 +211,29 @@ def test_waits_of_single_steps_are_those_of_the_time_breakdown() -> None:
     assert prediction.seconds == pytest.approx(0.095)
 
 
-def test_a_straggler_is_replaced_as_in_findings() -> None:
+def test_the_prediction_without_a_straggler_matches_the_findings() -> None:
     late = Straggler(1, 28.0, {}, 1.6)
     stragglers = Stragglers(1.6, (late, replace(late, rank=0, speedup_without=1.0)), "", 1)
     measured = changed(ring(2, 0.08, (0.04, 0.002)), stragglers=stragglers)
     prediction = without_rank(measured, 1)
     assert prediction.seconds == pytest.approx(0.05)
-    # The other rank computes for 40 ms and exchanges for 2 ms: it waits for 8 ms in turns.
+    # The other rank computes for 40 ms and exchanges for 2 ms, so it waits for 8 ms in turns.
     assert (prediction.low, prediction.high) == pytest.approx((0.045, 0.055 + 0.008))
     assert without_rank(measured, 0).seconds == pytest.approx(0.08)
     with pytest.raises(MLBenchError, match=r"--without: rank not found \(got 2\). Choose one of 0"):
         without_rank(measured, 2)
 
 
-def test_without_a_phase_another_rank_may_be_the_slowest() -> None:
+def test_another_rank_may_be_the_slowest_without_a_phase() -> None:
     phases = ({"data": 40.0, "forward": 45.0}, {"data": 1.0, "forward": 60.0})
     ranks = tuple(
         RankResult(rank, 1000, None, 90.0, 0.09, sum(of_rank.values()) / 1000, 0.1, of_rank, None)
         for rank, of_rank in enumerate(phases)
     )
     measured = changed(middle("ddp", _UNLIMITED), ranks=ranks, step_seconds=0.09)
-    # Rank 0 computes 85 ms. Without its data, rank 1 is the slowest: it computes 60 ms.
+    # Rank 0 computes for 85 ms. Without its data, rank 1 is the slowest with 60 ms.
     prediction = without_phase(measured, "data")
-    # A step takes 5 ms more than rank 0 alone, because rank 1 is later at times.
+    # A step takes 5 ms longer than rank 0 alone because rank 1 is sometimes later.
     in_turns = 0.005 * (1 - (40 + 1) / (85 + 61))
     assert prediction.seconds == pytest.approx(0.06 + in_turns)
     assert (prediction.low, prediction.high) == pytest.approx((0.9 * 0.06, 1.1 * 0.089))
@@ -241,7 +241,7 @@ def test_without_a_phase_another_rank_may_be_the_slowest() -> None:
         without_phase(measured, "evaluation")
 
 
-def test_nothing_is_predicted_without_its_figures() -> None:
+def test_a_prediction_without_its_measurements_is_refused() -> None:
     measured = middle("ddp", _UNLIMITED)
     run = measured.run
     links = (Link(_UNLIMITED), Link(20.0))
@@ -269,7 +269,7 @@ def test_nothing_is_predicted_without_its_figures() -> None:
 
 @pytest.fixture(scope="module")
 def imported(client: ApiClient) -> Iterator[Mapping[str, Run]]:
-    """Archived runs of two exchange algorithms on the stack, by algorithm."""
+    """Imported runs of two exchange algorithms, by algorithm."""
     runs = {}
     with ZipFile(_ARCHIVES / "results-exchanges.mlbench") as archives:
         for exchange in ("ddp", "powersgd"):
@@ -282,7 +282,7 @@ def imported(client: ApiClient) -> Iterator[Mapping[str, Run]]:
         client.delete_run(run.id).result()
 
 
-def test_the_command_predicts_and_says_from_what(
+def test_the_command_prints_a_prediction_and_its_basis(
     mlbench: Mlbench, imported: Mapping[str, Run]
 ) -> None:
     ddp, powersgd = str(imported["ddp"].id), str(imported["powersgd"].id)
@@ -300,7 +300,7 @@ def test_the_command_predicts_and_says_from_what(
     assert mlbench("whatif", ddp, "--without", "rank:1").code == 0
 
 
-def test_the_command_refuses_what_is_not_known(
+def test_the_command_refuses_invalid_arguments(
     mlbench: Mlbench, imported: Mapping[str, Run], finished: Run
 ) -> None:
     ddp = str(imported["ddp"].id)
@@ -318,7 +318,7 @@ def test_the_command_refuses_what_is_not_known(
 
 @pytest.mark.skipif(bool(probe().no_bandwidth), reason=probe().no_bandwidth)
 @pytest.mark.slow
-def test_a_communication_run_with_the_bandwidth_is_used(
+def test_a_communication_run_with_the_same_bandwidth_is_used(
     mlbench: Mlbench, client: ApiClient, imported: Mapping[str, Run]
 ) -> None:
     sizes = {"min_bytes": "65536", "max_bytes": "1048576", "factor": "16", "rounds": "5"}

@@ -1,1 +1,1 @@
-"""The sources: what libraries report, as lines of the metrics file, and real libraries."""
+"""Sources: reports of libraries as lines of the metrics file, and real libraries."""

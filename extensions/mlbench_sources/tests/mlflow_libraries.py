@@ -1,4 +1,4 @@
-"""Train a little with each library that logs to MLflow by itself, as its users write it."""
+"""A short training with each library that logs to MLflow."""
 
 import lightning
 import mlflow
@@ -67,12 +67,12 @@ LogisticRegression().fit(x, y)
 mlflow.sklearn.autolog(disable=True)
 
 # XGBoost
-mlflow.xgboost.autolog(log_models=False)  # which takes seconds
+mlflow.xgboost.autolog(log_models=False)  # saving the models would take seconds
 matrix = xgboost.DMatrix(x, y)
 xgboost.train({"objective": "binary:logistic"}, matrix, 3, evals=[(matrix, "train")])
 mlflow.xgboost.autolog(disable=True)
 
-# PyTorch Lightning, by MLflow and by its own logger
+# PyTorch Lightning, with MLflow's autologging and with Lightning's own logger
 mlflow.pytorch.autolog(log_models=False)
 fit("autologged", logger=False)
 mlflow.pytorch.autolog(disable=True)

@@ -1,7 +1,4 @@
-"""Once imported, each value that MLflow's client sends is written down too, as the client knows it.
-
-It is in ``said-RANK`` in the working folder.
-"""
+"""Write each value that MLflow's client sends to the file ``said-RANK`` in the working folder."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Training code without MLBench: its steps, communication and stragglers, in real processes."""
+"""Steps, communication and stragglers of unchanged training code, in real processes."""
 
 import sys
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.support.known import known
 from tests.support.stacks import order_command, run_to_end
 from tests.support.watched import DDP_TRAINING, run_watched
 
-# Late for much longer than a busy machine delays a rank.
+# Longer than the delays of a busy machine.
 _LATE_MS, _STEPS = 60, 40
 
 _TRACKED = """
@@ -74,7 +74,7 @@ def test_a_straggler_is_named_in_code_without_mlbench(
     job = run_watched(tmp_path, ranks, *DDP_TRAINING, where, "1", str(_LATE_MS), str(_STEPS))
     found = known(job.stragglers)
     assert found.named == 1
-    # The first step precedes the recording.
+    # Recording starts after the first step.
     assert found.ranks[0].seconds > 0.8 * (_STEPS - 1) * _LATE_MS / 1000
     assert max(found.ranks[0].parts.items(), key=lambda item: item[1])[0] == part
     for rank in range(ranks):
@@ -82,14 +82,14 @@ def test_a_straggler_is_named_in_code_without_mlbench(
         assert len(job.columns[names.SAMPLED_STEP][str(rank)].values) == _STEPS - 1
 
 
-def test_collectives_are_timed_without_distributed_data_parallel(tmp_path: Path) -> None:
+def test_collectives_without_distributed_data_parallel_are_timed(tmp_path: Path) -> None:
     job = run_watched(tmp_path, 2, *DDP_TRAINING, "reduce", "0", str(_LATE_MS), str(_STEPS))
     assert known(job.stragglers).named == 0
     waited = [job.last(names.phase_metric("communication"), rank) for rank in (0, 1)]
     assert waited[1] - waited[0] > 0.8 * (_STEPS - 1) * _LATE_MS / 1000
 
 
-def test_the_parameters_are_equal_to_the_bit(tmp_path: Path) -> None:
+def test_timing_does_not_change_the_parameters(tmp_path: Path) -> None:
     command = (*DDP_TRAINING, "forward", "0", "0", "12")
     job = run_watched(tmp_path / "timed", 3, *command)
     plain = run_watched(tmp_path / "plain", 3, *command, MLBENCH_TIME_COMMUNICATION="0")
@@ -99,7 +99,7 @@ def test_the_parameters_are_equal_to_the_bit(tmp_path: Path) -> None:
     assert len(digests) == 1
 
 
-def test_a_tracker_of_the_code_counts_each_step_and_second_once(tmp_path: Path) -> None:
+def test_steps_and_seconds_are_counted_once_with_a_tracker(tmp_path: Path) -> None:
     job = run_watched(tmp_path, 2, "-c", _TRACKED)
     assert known(job.stragglers).named == 1
     for rank in (0, 1):
@@ -108,11 +108,11 @@ def test_a_tracker_of_the_code_counts_each_step_and_second_once(tmp_path: Path) 
         seconds = [job.last(names.phase_metric(phase), rank) for phase in phases]
         assert all(time > 0 for time in seconds)
         assert sum(seconds) <= job.last(names.TRAIN_SECONDS, rank)
-    # Rank 0 waits in the backward pass, but not in the barrier that follows.
+    # Rank 0 waits in the backward pass, and not in the barrier after it.
     assert job.last(names.phase_metric("communication")) > 0.8 * 19 * 0.05
 
 
-def test_steps_are_counted_if_the_tracker_of_the_code_only_logs_values(tmp_path: Path) -> None:
+def test_steps_are_counted_with_a_tracker_that_only_logs_values(tmp_path: Path) -> None:
     steps = 50
     job = run_watched(tmp_path, 2, "-c", _LOGGED.format(steps=steps))
     assert known(job.stragglers).named == 1
@@ -122,7 +122,7 @@ def test_steps_are_counted_if_the_tracker_of_the_code_only_logs_values(tmp_path:
     assert job.last(names.phase_metric("communication")) > 0.8 * (steps - 1) * 0.05
 
 
-def test_a_restarted_process_does_not_number_its_steps(tmp_path: Path) -> None:
+def test_a_restarted_process_records_no_step_numbers(tmp_path: Path) -> None:
     job = run_watched(tmp_path, 2, *DDP_TRAINING, "data", "0", "0", "12", MLBENCH_ATTEMPT="2")
     assert "0" not in job.columns.get(names.STEP, {})
     assert job.last(names.TRAIN_SECONDS) > 0
@@ -157,7 +157,7 @@ os._exit(0)  # as in ddp_training.py
 @pytest.mark.parametrize(
     ("device", "field"), [("meta", "untimed_gpu_ranks"), ("cpu", "untimed_other_ranks")]
 )
-def test_what_cannot_be_timed_is_said_once(tmp_path: Path, device: str, field: str) -> None:
+def test_unsupported_devices_are_reported_once(tmp_path: Path, device: str, field: str) -> None:
     job = run_watched(tmp_path, 2, "-c", _ON_ANOTHER_DEVICE.format(device=device))
     assert job.not_recorded == [{field: 1}]
     assert job.last(names.STEP) == 12

@@ -1,4 +1,4 @@
-"""Event files and MLPerf's lines, followed while a process writes them: what fails, fails alone."""
+"""Reading event files and MLPerf's lines while a process writes them."""
 
 import os
 import socket
@@ -27,12 +27,12 @@ _HUGE = "1" + "0" * 400
 
 
 def environ_of(run: int) -> dict[str, str]:
-    """Return the environment of a run's processes."""
+    """Return the environment of a process of the run."""
     return {**os.environ, names.ENV_METRICS_FILE: f"/nonexistent/{run}/metrics"}
 
 
 class Followed:
-    """A run whose files are followed; it keeps what is written, unless its disk is full."""
+    """A run whose files are read; it collects the lines, or refuses them like a full disk."""
 
     def __init__(self, folder: Path, pid: int, root: int | None = None) -> None:
         self.folder, self.pid = folder, pid
@@ -68,7 +68,7 @@ class Followed:
         ago: float = 0.0,
         pid: int | None = None,
     ) -> Path:
-        """Return the path of an event file, by default of the run's process."""
+        """Return a path for an event file, by default one of the run's process."""
         name = f"{int(time.time() - ago)}.{socket.gethostname()}.{pid or self.pid}.{number}"
         return (folder or self.folder) / f"events.out.tfevents.{name}"
 
@@ -84,14 +84,14 @@ class Followed:
         return self._follower.events.not_read
 
     def end(self) -> str:
-        """Read to the end, and return why values are lost."""
+        """Read the rest, and return the reason if values were lost."""
         self._follower.close()
         return self._follower.failure
 
 
 @pytest.fixture
 def rank(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """The number of a process of a run, which does nothing."""
+    """PID of an idle process of a run."""
     monkeypatch.setattr(file_receiver, "_SECONDS", 0.05)
     process = subprocess.Popen(["sleep", "60"], env=environ_of(1))
     yield process.pid
@@ -113,7 +113,7 @@ def records(*values: float, tag: str = "loss") -> bytes:
     return first_record(time.time()) + b"".join(to_record(scalar) for scalar in scalars)
 
 
-def test_what_was_refused_is_tried_again(followed: Followed) -> None:
+def test_refused_lines_are_written_again(followed: Followed) -> None:
     followed.refusals_left = 5
     followed.stdout.write_text(mllog("eval_accuracy", "1000", 0.9))
     followed.event_file().write_bytes(records(1, 2, 3))
@@ -123,7 +123,7 @@ def test_what_was_refused_is_tried_again(followed: Followed) -> None:
     assert followed.values("eval_accuracy") == [0.9]
 
 
-def test_what_is_refused_to_the_end_is_a_failure(
+def test_lines_refused_until_the_end_are_a_failure(
     followed: Followed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file_receiver, "_PATIENCE_SECONDS", 0.3)
@@ -139,9 +139,7 @@ def epoch_start(number: str) -> str:
 
 
 @pytest.mark.parametrize("wrong", [mllog("loss", _HUGE, 1), epoch_start(_HUGE)])
-def test_a_line_with_a_number_that_nothing_can_hold_is_malformed_alone(
-    followed: Followed, wrong: str
-) -> None:
+def test_a_line_with_a_huge_number_is_malformed(followed: Followed, wrong: str) -> None:
     followed.stdout.write_text(epoch_start("0.5") + wrong + mllog("eval_accuracy", "1000", 0.9))
     followed.event_file().write_bytes(records(1))
     followed.wait_for(1)
@@ -151,7 +149,7 @@ def test_a_line_with_a_number_that_nothing_can_hold_is_malformed_alone(
     assert malformed["text"] == wrong[:200]
 
 
-def test_a_damaged_event_file_is_a_failure_and_the_others_are_read(followed: Followed) -> None:
+def test_other_event_files_are_read_after_a_damaged_one(followed: Followed) -> None:
     length = struct.pack("<Q", 2**64 - 10)
     damaged = followed.event_file()
     damaged.write_bytes(records(1) + length + struct.pack("<I", masked_checksum(length)))
@@ -164,7 +162,7 @@ def test_a_damaged_event_file_is_a_failure_and_the_others_are_read(followed: Fol
 
 
 @pytest.mark.parametrize("states_itself", [False, True])
-def test_what_add_hparams_writes_is_settings_and_metrics_without_the_time(
+def test_the_files_of_add_hparams_become_settings_and_metrics(
     tmp_path: Path, rank: int, states_itself: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = tmp_path / "own"
@@ -185,7 +183,7 @@ def test_what_add_hparams_writes_is_settings_and_metrics_without_the_time(
     assert settings == ([] if states_itself else stated)
 
 
-def test_a_second_folder_with_the_names_of_another_logger_is_not_read_again(
+def test_names_recorded_by_another_logger_are_skipped_in_its_folders(
     tmp_path: Path, rank: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = tmp_path / "own"
@@ -203,7 +201,7 @@ def test_a_second_folder_with_the_names_of_another_logger_is_not_read_again(
     assert recorded == {"mine", "version_1/mine", "others/mine", "others/loss"}
 
 
-def test_as_many_event_files_as_there_are_are_read(followed: Followed) -> None:
+def test_more_event_files_are_read_than_are_kept_open(followed: Followed) -> None:
     open_before = len(list(Path("/proc/self/fd").iterdir()))
     paths = [followed.event_file(number) for number in range(600)]
     for number, path in enumerate(paths):
@@ -217,7 +215,7 @@ def test_as_many_event_files_as_there_are_are_read(followed: Followed) -> None:
     assert sorted(followed.values("loss")) == list(range(1200))
 
 
-def test_the_file_of_an_earlier_process_with_the_same_number_is_not_read(
+def test_the_file_of_an_earlier_process_with_the_same_pid_is_not_read(
     followed: Followed,
 ) -> None:
     followed.event_file(ago=60).write_bytes(records(1))
@@ -229,7 +227,7 @@ def test_the_file_of_an_earlier_process_with_the_same_number_is_not_read(
 
 @pytest.fixture
 def slow_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A search of the folder that takes as long as in a folder with many files."""
+    """The search for files takes as long as in a large folder."""
     list_event_files = event_files._event_files
 
     def search(folder: Path) -> Iterator[Path]:
@@ -240,7 +238,7 @@ def slow_search(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("slow_search")
-def test_files_of_successive_processes_are_read_in_a_large_folder(followed: Followed) -> None:
+def test_files_of_short_processes_are_read_in_a_large_folder(followed: Followed) -> None:
     time.sleep(0.3)
     for number in range(3):
         process = subprocess.Popen(["sleep", "0.3"], env=environ_of(1))
@@ -251,7 +249,7 @@ def test_files_of_successive_processes_are_read_in_a_large_folder(followed: Foll
 
 
 def unnumbered(folder: Path, ago: float = 0.0) -> Path:
-    """Return the path of an event file as tensorboardX names it."""
+    """Return the path of an event file without a PID, as tensorboardX names it."""
     return folder / f"events.out.tfevents.{int(time.time() - ago)}.{socket.gethostname()}"
 
 
@@ -263,7 +261,7 @@ def write_slowly(path: Path, environ: dict[str, str], seconds: float) -> subproc
 
 
 @pytest.mark.usefixtures("slow_search")
-def test_a_file_without_a_number_belongs_to_the_process_that_has_it_open(
+def test_a_file_without_a_pid_belongs_to_the_process_that_has_it_open(
     followed: Followed,
 ) -> None:
     time.sleep(0.3)
@@ -286,13 +284,13 @@ def test_new_files_of_unknown_processes_are_read_at_the_end(followed: Followed) 
 
 
 @pytest.mark.parametrize("is_numbered", [False, True])
-def test_files_of_processes_outside_of_the_run_are_not_read(
+def test_files_of_processes_outside_the_run_are_not_read(
     followed: Followed, is_numbered: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_files, "_MIN_REST_SECONDS", 0.1)
     process = subprocess.Popen(["sleep", "60"])
     path = followed.event_file(pid=process.pid) if is_numbered else unnumbered(followed.folder)
-    other = write_slowly(path, dict(os.environ), 3.0)  # noticed on a busy machine too
+    other = write_slowly(path, dict(os.environ), 3.0)  # long enough for a busy machine
     other.wait()
     process.kill()
     process.wait()
@@ -301,9 +299,7 @@ def test_files_of_processes_outside_of_the_run_are_not_read(
     assert followed.not_read == 0
 
 
-def test_a_run_after_another_one_in_the_same_folder_reads_its_own_files_only(
-    tmp_path: Path, rank: int
-) -> None:
+def test_a_later_run_in_the_same_folder_reads_only_its_files(tmp_path: Path, rank: int) -> None:
     earlier = Followed(tmp_path, rank)
     time.sleep(0.1)
     unnumbered(tmp_path).write_bytes(records(1))
@@ -317,7 +313,7 @@ def test_a_run_after_another_one_in_the_same_folder_reads_its_own_files_only(
 
 
 @pytest.mark.parametrize("place", [".", "inner", ".."])
-def test_new_files_of_unknown_processes_are_not_read_beside_another_run(
+def test_new_files_of_unknown_processes_are_not_read_during_another_run(
     tmp_path: Path, rank: int, place: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "run" / "inner").mkdir(parents=True)
@@ -343,9 +339,9 @@ def test_files_of_a_process_that_called_record_are_read(tmp_path: Path) -> None:
     assert followed.end() == ""
 
 
-def test_a_process_that_was_seen_before_its_exec_has_its_own_rank(tmp_path: Path) -> None:
+def test_the_rank_of_a_process_is_read_again_after_exec(tmp_path: Path) -> None:
     variables = environ_of(1)
-    # The shell stands for a process between fork and exec.
+    # The shell stands in for a process between fork and exec.
     shell = ["bash", "-c", "read; RANK=3 WORLD_SIZE=4 exec sleep 60"]
     process = subprocess.Popen(shell, env=variables, stdin=subprocess.PIPE)
     events = EventFiles(tmp_path, variables)

@@ -1,4 +1,4 @@
-"""What the agent puts in front of every Python of a run, beside what its user has there."""
+"""The ``sitecustomize`` that the agent adds to each Python process of a run."""
 
 import ast
 import json
@@ -30,7 +30,7 @@ from mlbench_core.api import ApiClient
 class LogMetrics: in_cluster = False
 """,
 }
-# Has what the hook changes, and not what is imported then.
+# A minimal transformers package with the parts that the hook changes.
 _TRANSFORMERS = {
     "__init__.py": "",
     "training_args.py": """
@@ -68,8 +68,8 @@ def agent() -> Iterator[HttpReceiver]:
 
 @pytest.fixture
 def python(agent: HttpReceiver, monkeypatch: pytest.MonkeyPatch) -> Python:
-    """Runs code as a run does whose user has a folder in PYTHONPATH; returns what it printed."""
-    # A task that ran in this process before has switched it off.
+    """A function that runs code with the hook and returns its stdout and stderr."""
+    # An earlier task in this process may have set it.
     monkeypatch.delenv(names.ENV_TIME_COMMUNICATION, raising=False)
 
     def run(code: str, folder: Path) -> tuple[str, str]:
@@ -81,7 +81,7 @@ def python(agent: HttpReceiver, monkeypatch: pytest.MonkeyPatch) -> Python:
 
 
 def library(folder: Path, **changed: str) -> Path:
-    """Write what the hook knows of the library, or something else in its place."""
+    """Write a minimal mlbench_core package, with some files replaced."""
     return write(folder, "mlbench_core", _LIBRARY | changed)
 
 
@@ -93,7 +93,7 @@ def write(folder: Path, package: str, files: Mapping[str, str]) -> Path:
     return folder
 
 
-def test_other_code_sees_nothing_of_it(python: Python, tmp_path: Path) -> None:
+def test_the_hook_is_invisible_to_other_code(python: Python, tmp_path: Path) -> None:
     with_it = json.loads(python(_SHOW, tmp_path)[0])
     plain = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", _SHOW], env=plain, capture_output=True, check=True)
@@ -107,7 +107,7 @@ def test_the_users_own_sitecustomize_is_run(python: Python, tmp_path: Path) -> N
     assert python("import sitecustomize; print(sitecustomize.mine)", tmp_path) == ("7\n", "")
 
 
-def test_the_library_finds_the_agent_and_reports(
+def test_mlbench_core_reports_to_the_agent(
     python: Python, agent: HttpReceiver, tmp_path: Path
 ) -> None:
     code = """
@@ -118,7 +118,7 @@ print(LogMetrics.in_cluster, LogMetrics.api.url)
     assert python(code, library(tmp_path)) == (f"True {address}\n", "")
 
 
-def test_a_module_that_needs_an_older_numpy_is_run_with_what_it_lacks(
+def test_aliases_of_an_older_numpy_are_added_for_the_module_that_needs_them(
     python: Python, tmp_path: Path
 ) -> None:
     old = ("dataset/__init__.py", "dataset/nlp/__init__.py", "dataset/nlp/pytorch/__init__.py")
@@ -132,7 +132,7 @@ print(TYPE, hasattr(numpy, "float"))
     assert python(code, folder) == ("<class 'float'> False\n", "")
 
 
-def test_another_version_of_the_library_is_told_once_and_goes_on(
+def test_an_unknown_version_of_mlbench_core_continues_with_one_warning(
     python: Python, tmp_path: Path
 ) -> None:
     changed = {"api.py": "class ApiClient: pass"}
@@ -141,7 +141,7 @@ def test_another_version_of_the_library_is_told_once_and_goes_on(
     assert complaint.startswith("MLBench cannot record what this version of mlbench-core reports: ")
 
 
-def test_transformers_goes_on_where_its_version_cannot_report_here(
+def test_an_unknown_version_of_transformers_continues_with_one_warning(
     python: Python, tmp_path: Path
 ) -> None:
     write(tmp_path, "transformers", _TRANSFORMERS)
@@ -151,14 +151,14 @@ def test_transformers_goes_on_where_its_version_cannot_report_here(
     assert words.startswith("MLBench cannot record what this version of transformers reports: ")
 
 
-def test_transformers_before_5_reports_where_it_did(python: Python, tmp_path: Path) -> None:
+def test_transformers_before_5_keeps_its_default_reports(python: Python, tmp_path: Path) -> None:
     arguments = _TRANSFORMERS["training_args.py"].replace('"none"', "None")
     write(tmp_path, "transformers", _TRANSFORMERS | {"training_args.py": arguments})
     said, _ = python(_TRAIN, tmp_path)
     assert said.startswith("None ")
 
 
-def test_an_old_python_can_read_it() -> None:
+def test_the_hook_has_the_syntax_of_python_3_6() -> None:
     ast.parse(_HOOK.read_text(), feature_version=(3, 6))
 
 
@@ -172,7 +172,7 @@ def init_process_group(): _update_default_pg("all")
 }
 
 
-def test_it_says_that_an_old_python_times_no_communication(
+def test_an_old_python_is_reported_as_untimed(
     python: Python, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path, "torch", _TORCH)
@@ -184,7 +184,7 @@ def test_it_says_that_an_old_python_times_no_communication(
     assert line["not_recorded"] == {"untimed_python_ranks": 1}
 
 
-def test_a_torch_that_it_does_not_know_goes_on(
+def test_an_unknown_torch_continues_with_one_warning(
     python: Python, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path, "torch", _TORCH)
@@ -195,7 +195,7 @@ def test_a_torch_that_it_does_not_know_goes_on(
     assert complaint.startswith("mlbench: communication is not timed: ")
 
 
-def test_it_says_that_the_communication_of_jax_is_not_timed(
+def test_jax_is_reported_as_untimed(
     python: Python, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jax = {

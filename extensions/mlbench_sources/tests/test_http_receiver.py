@@ -1,4 +1,4 @@
-"""The server on the loopback, by real connections."""
+"""The loopback server, tested with real connections."""
 
 import http.client
 import json
@@ -27,7 +27,7 @@ from tests.support.processes import run_text
 
 
 class Sink:
-    """What a server's route was asked, and what was appended."""
+    """A route that collects its requests, and the lines that the server appends."""
 
     def __init__(self) -> None:
         self.requests: list[ReceiverRequest] = []
@@ -78,17 +78,17 @@ def call(
     return response.status, json.loads(response.read())
 
 
-def test_what_is_said_is_appended_before_it_is_answered(loopback: HttpReceiver, sink: Sink) -> None:
+def test_lines_are_appended_before_the_response(loopback: HttpReceiver, sink: Sink) -> None:
     with closing(connect(loopback)) as connection:
         assert call(connection, loopback.token, b'{"a": 1}') == (200, {"heard": 1})
         assert sink.lines == [{"a": 1}]
         used = connection.sock
         assert call(connection, loopback.token, b'{"a": 2}') == (200, {"heard": 2})
-        assert connection.sock is used, "the connection stays open"
-    assert sink.words == ["heard"], "once"
+        assert connection.sock is used, "the connection must stay open"
+    assert sink.words == ["heard"], "the same words must be logged once"
 
 
-def test_the_token_is_taken_as_a_password_too(loopback: HttpReceiver) -> None:
+def test_the_token_is_accepted_as_a_password(loopback: HttpReceiver) -> None:
     url = loopback.url.replace("//", f"//anyone:{loopback.token}@")
     assert httpx.post(f"{url}/say", json={}).status_code == 200
 
@@ -103,7 +103,7 @@ def test_the_token_is_taken_as_a_password_too(loopback: HttpReceiver) -> None:
         ("/else", b"{}", 404, "there is nothing at POST /else"),
     ],
 )
-def test_errors_are_words_and_the_connection_goes_on(
+def test_an_error_has_a_message_and_keeps_the_connection_open(
     loopback: HttpReceiver, sink: Sink, path: str, body: bytes, status: int, said: str
 ) -> None:
     with closing(connect(loopback)) as connection:
@@ -113,17 +113,17 @@ def test_errors_are_words_and_the_connection_goes_on(
     assert sink.lines == [{}]
 
 
-def test_others_can_add_nothing(loopback: HttpReceiver, sink: Sink) -> None:
+def test_a_request_without_the_token_is_refused(loopback: HttpReceiver, sink: Sink) -> None:
     with closing(connect(loopback)) as connection:
         status, answer = call(connection, "guessed", b'{"a": 1}')
         assert (status, "needs the token" in answer["message"]) == (401, True)
     assert not sink.requests
 
 
-def test_what_an_ended_process_had_sent_is_still_heard(
+def test_requests_of_an_exited_process_are_handled(
     loopback: HttpReceiver, sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also on connections that were not yet accepted."""
+    """Even on connections that the server had not accepted yet."""
     monkeypatch.setattr(loopbacks, "_PATIENCE_SECONDS", 60.0)
     body = b'{"a": 1}'
     request = (
@@ -155,13 +155,13 @@ def test_refused_calls_are_counted(loopback: HttpReceiver, sink: Sink) -> None:
     assert loopback.not_recorded == {"refused_calls": 2, "unanswered_calls": 0}
 
 
-def test_calls_that_break_off_or_time_out_are_counted(
+def test_interrupted_calls_and_timeouts_are_counted(
     loopback: HttpReceiver, sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loopbacks, "_PATIENCE_SECONDS", 0.2)
     head = f"POST /say HTTP/1.1\r\nAuthorization: Bearer {loopback.token}\r\nContent-Length: 9\r\n"
     with (
-        socket.create_connection(address_of(loopback)),  # says nothing, as a pool's may
+        socket.create_connection(address_of(loopback)),  # idle, like a connection in a pool
         socket.create_connection(address_of(loopback)) as slow,
         socket.create_connection(address_of(loopback)) as broken,
     ):
@@ -174,7 +174,7 @@ def test_calls_that_break_off_or_time_out_are_counted(
     assert sink.lines == []
 
 
-def test_connections_that_drip_are_ended_and_others_are_heard(
+def test_slow_connections_are_closed_so_that_others_are_accepted(
     loopback: HttpReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loopbacks, "_PATIENCE_SECONDS", 1.0)
@@ -189,13 +189,13 @@ def test_connections_that_drip_are_ended_and_others_are_heard(
                     client.send(b"G")
             time.sleep(0.1)
         for client in slow:
-            with suppress(ConnectionResetError):  # what it sent last was not read
-                assert not client.recv(1), "it is ended"
+            with suppress(ConnectionResetError):  # the last bytes were not read
+                assert not client.recv(1), "the connection must be closed"
         with closing(connect(loopback)) as connection:
             assert call(connection, loopback.token)[0] == 200
 
 
-def test_too_many_connections_are_told_in_the_log(
+def test_refused_connections_are_logged(
     sink: Sink, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(loopbacks, "_PATIENCE_SECONDS", 60.0)
@@ -231,10 +231,10 @@ print(refused)
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 @pytest.mark.parametrize(
     ("is_available", "source", "count"),
-    # Without sock_diag, each connection takes a reading of a long table.
+    # Fewer without sock_diag, because each connection then reads a long table.
     [(True, "127.0.0.1", 300), (True, "127.0.0.9", 300), (False, "127.0.0.9", 20)],
 )
-def test_another_user_of_the_machine_is_not_heard(
+def test_other_users_of_the_machine_are_refused(
     loopback: HttpReceiver,
     sink: Sink,
     monkeypatch: pytest.MonkeyPatch,
@@ -252,7 +252,7 @@ def test_another_user_of_the_machine_is_not_heard(
     assert sink.words == ["heard"]
 
 
-def test_a_length_of_5000_digits_is_refused_in_words(loopback: HttpReceiver) -> None:
+def test_a_content_length_of_5000_digits_is_refused(loopback: HttpReceiver) -> None:
     with closing(connect(loopback)) as connection:
         connection.putrequest("POST", "/say")
         connection.putheader("Content-Length", "1" * 5000)
@@ -260,7 +260,7 @@ def test_a_length_of_5000_digits_is_refused_in_words(loopback: HttpReceiver) -> 
         assert connection.getresponse().status == 411
 
 
-def test_a_proxy_is_not_asked_for_this_machine() -> None:
+def test_no_proxy_is_used_for_this_machine() -> None:
     assert no_proxy_for({"no_proxy": "a"}) == {}
     assert no_proxy_for({"https_proxy": "b"}, "c")["NO_PROXY"] == "127.0.0.1,c"
     around = no_proxy_for({"HTTP_PROXY": "http://proxy", "no_proxy": "a,b"})

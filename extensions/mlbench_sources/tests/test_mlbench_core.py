@@ -1,4 +1,4 @@
-"""What MLBench's original library posts, in lines of the metrics file."""
+"""Values that the original MLBench's library posts, as lines of the metrics file."""
 
 from http import HTTPStatus
 from urllib.parse import urlencode
@@ -20,7 +20,7 @@ _REACHED = "80% Top 1 Validation Accuracy reached in 12.345 seconds, Compute: 9.
 
 
 def post(reports: Reports, **fields: object) -> ReceiverResponse:
-    """Post a value as the library does."""
+    """Post a value like the library."""
     form = {"run_id": 7, "name": "train_loss @ 1", "cumulative": False, "date": _DATE}
     form |= {"value": 0.25, "metadata": "{rank: 1, epoch:3}", **fields}
     body = urlencode(form).encode()
@@ -30,7 +30,7 @@ def post(reports: Reports, **fields: object) -> ReceiverResponse:
 
 
 def lines(reports: Reports, **fields: object) -> list[Line]:
-    """Return what is written without its time and metadata, which are the posted ones."""
+    """Return the written lines without time and metadata."""
     written = list(post(reports, **fields).lines)
     assert {line["time"] for line in written} == {_TIME}
     assert all(line.get("metadata", "{rank: 1, epoch:3}") for line in written)
@@ -49,19 +49,19 @@ def test_a_value_keeps_its_time_rank_and_metadata() -> None:
     assert answer.body["name"] == "train_loss @ 1"
 
 
-def test_a_value_of_no_rank_is_the_workers_own() -> None:
+def test_a_value_without_a_rank_belongs_to_the_worker() -> None:
     [line] = post(Reports(ASSIGNMENT), name="loss", metadata="", cumulative=True).lines
     assert line == {"time": _TIME, "name": "loss", "value": "0.25", "cumulative": True}
 
 
-def test_each_epoch_is_stated_once_for_each_rank_when_it_has_begun() -> None:
+def test_each_epoch_is_recorded_once_per_rank_after_its_start() -> None:
     reports = Reports(ASSIGNMENT)
     epoch: Line = {"rank": "1", "name": "epoch", "value": "3"}
     assert lines(reports)[0] == epoch
     assert len(lines(reports)) == 1
     other = lines(reports, name="train_loss @ 0", metadata="{rank: 0, epoch:3}")
     assert other[0] == {**epoch, "rank": "0"}
-    # The next one is counted before the validation of this one.
+    # The library counts the next epoch before it validates this one.
     assert len(lines(reports, name="val_loss @ 1", metadata="{rank: 1, epoch:4}")) == 1
     assert lines(reports, metadata="{rank: 1, epoch:4}")[0] == {**epoch, "value": "4"}
 
@@ -75,7 +75,7 @@ def test_each_epoch_is_stated_once_for_each_rank_when_it_has_begun() -> None:
         ("something of one's own", None),
     ],
 )
-def test_the_result_of_a_task_states_its_goal(
+def test_the_target_is_read_from_the_task_result(
     said: str, goal: tuple[str, float, bool] | None
 ) -> None:
     *stated, result = lines(Reports(ASSIGNMENT), name="TaskResult @ 0", value=said)
@@ -92,7 +92,9 @@ def test_the_result_of_a_task_states_its_goal(
         ({"date": "yesterday"}, "date: a date such as 2026-03-01 09:21:30.5"),
     ],
 )
-def test_what_is_no_value_of_this_run_is_refused(fields: dict[str, object], complaint: str) -> None:
+def test_invalid_values_and_values_of_other_runs_are_refused(
+    fields: dict[str, object], complaint: str
+) -> None:
     with pytest.raises(ValueError, match=complaint):
         post(Reports(ASSIGNMENT), **fields)
 
@@ -101,7 +103,7 @@ def ask(method: str, path: str) -> ReceiverResponse | None:
     return Reports(ASSIGNMENT).answer(ReceiverRequest(method, path, {}, b""))
 
 
-def test_its_run_is_told() -> None:
+def test_the_run_is_returned() -> None:
     run = {"id": 7, "state": "STARTED", "attempt": 2, "num_workers": 4, "seed": 42}
     assert ask("GET", "/api/runs/7/") == ReceiverResponse(run)
 
@@ -110,10 +112,10 @@ def test_its_run_is_told() -> None:
     ("method", "path"),
     [("GET", "/api/runs/8"), ("DELETE", "/api/runs/7"), ("GET", "/api/metrics/7")],
 )
-def test_all_else_is_the_masters(method: str, path: str) -> None:
+def test_other_requests_to_the_master_are_not_found(method: str, path: str) -> None:
     refused = known(ask(method, path))
     assert refused.status == HTTPStatus.NOT_FOUND
 
 
-def test_what_is_others_is_left_to_them() -> None:
+def test_requests_to_other_receivers_are_ignored() -> None:
     assert ask("POST", "/api/2.0/mlflow/runs/create") is None

@@ -1,4 +1,4 @@
-"""What MLflow's clients say, as lines of the metrics file; real clients are in integrations/."""
+"""Requests of MLflow clients, and the resulting lines of the metrics file."""
 
 import json
 from pathlib import Path
@@ -21,14 +21,14 @@ def ask(tracking: Tracking, call: str, fields: object = None, **query: str) -> R
 
 
 def nested(tracking: Tracking, **order: object) -> str:
-    """Begin a run within the run, and return its id."""
+    """Create a nested run and return its id."""
     tags = [{"key": "mlflow.parentRunId", "value": "7"}]
     made: Any = ask(tracking, "POST runs/create", {"tags": tags, **order}).body["run"]
     return str(made["info"]["run_id"])
 
 
 def shown(tracking: Tracking, run_id: str = "7") -> Any:
-    """Return a run as clients read it."""
+    """Return a run as a client would read it."""
     return ask(tracking, "GET runs/get", run_id=run_id).body["run"]
 
 
@@ -41,7 +41,7 @@ def metric(key: str, value: object, step: int = 0, timestamp: int = MOMENT) -> d
     return {"key": key, "value": value, "step": step, "timestamp": timestamp}
 
 
-def test_a_line_has_the_values_of_one_moment_and_step(tracking: Tracking) -> None:
+def test_a_line_has_the_values_of_one_time_and_step(tracking: Tracking) -> None:
     batch = [
         metric("loss", 0.5, 1),
         metric("accuracy", "NaN", 1),
@@ -58,18 +58,18 @@ def test_a_line_has_the_values_of_one_moment_and_step(tracking: Tracking) -> Non
     ]
 
 
-def test_what_is_said_again_is_recorded_once(tracking: Tracking) -> None:
+def test_a_repeated_value_is_recorded_once(tracking: Tracking) -> None:
     batch = {"metrics": [metric("loss", 0.5, 1)]}
     assert ask(tracking, "POST runs/log-batch", batch).lines
     assert not ask(tracking, "POST runs/log-batch", batch).lines
 
 
-def test_the_counter_of_system_metrics_is_no_step(tracking: Tracking) -> None:
+def test_the_counter_of_system_metrics_is_not_a_step(tracking: Tracking) -> None:
     [line] = ask(tracking, "POST runs/log-metric", metric("system/cpu", 12.5, 4)).lines
     assert line == {"time": MOMENT / 1000, "metrics": {"system/cpu": 12.5}}
 
 
-def test_parameters_and_the_users_tags_become_settings_and_stay(tracking: Tracking) -> None:
+def test_parameters_and_user_tags_become_settings(tracking: Tracking) -> None:
     ask(tracking, "POST runs/create", {"tags": [{"key": "mlflow.user", "value": "me"}]})
     ask(tracking, "POST runs/log-parameter", {"key": "batch_size", "value": "32"})
     [line] = ask(tracking, "POST runs/set-tag", {"key": "team", "value": "blue"}).lines
@@ -95,7 +95,7 @@ def test_parameters_and_the_users_tags_become_settings_and_stay(tracking: Tracki
         ("a" * 1025, "a" * 1023 + "…"),
     ],
 )
-def test_a_setting_is_what_was_made_a_text(text: str, value: object) -> None:
+def test_a_setting_is_parsed_from_its_text(text: str, value: object) -> None:
     found = setting(text)
     assert (found, type(found)) == (value, type(value))
 
@@ -115,14 +115,14 @@ def test_a_setting_is_what_was_made_a_text(text: str, value: object) -> None:
         ("runs/search", {"max_results": "some"}, "^max_results: must be a whole number"),
     ],
 )
-def test_what_cannot_be_recorded_or_found_is_refused_in_words(
+def test_invalid_requests_are_refused_with_a_reason(
     tracking: Tracking, call: str, fields: object, said: str
 ) -> None:
     with pytest.raises(ValueError, match=said):
         ask(tracking, f"POST {call}", fields)
 
 
-def test_a_nested_run_has_its_name_before_what_it_logs(tracking: Tracking) -> None:
+def test_names_of_a_nested_run_have_its_name_as_prefix(tracking: Tracking) -> None:
     ask(tracking, "POST runs/log-parameter", {"run_id": "7", "key": "trials", "value": "2"})
     first, second = (nested(tracking, run_name="trial") for _ in range(2))
     loss = {**metric("loss", 0.5, 3), "run_id": first}
@@ -139,7 +139,7 @@ def test_a_nested_run_has_its_name_before_what_it_logs(tracking: Tracking) -> No
     assert "step" not in ask(tracking, "POST runs/log-metric", system).lines[0]
 
 
-def test_too_many_settings_of_nested_runs_are_left_out_in_words(
+def test_too_many_settings_of_nested_runs_are_skipped_with_a_warning(
     tracking: Tracking,
 ) -> None:
     for number in range(30):
@@ -149,7 +149,7 @@ def test_too_many_settings_of_nested_runs_are_left_out_in_words(
         assert ("at most 500 settings" in answer.words) == (number >= 25)
 
 
-def test_neither_nested_parameters_nor_tags_end_the_run_around_them(tracking: Tracking) -> None:
+def test_too_many_nested_tags_do_not_fail_the_outer_run(tracking: Tracking) -> None:
     inner = nested(tracking)
     for number in range(600):
         told = {"run_id": inner, "key": f"k{number}", "value": "1"}
@@ -158,7 +158,7 @@ def test_neither_nested_parameters_nor_tags_end_the_run_around_them(tracking: Tr
     assert (answer.lines, "at most 500 settings" in answer.words) == ([], True)
 
 
-def test_nested_runs_that_are_renamed_or_long_stay_apart(tracking: Tracking) -> None:
+def test_nested_runs_with_equal_long_names_have_separate_prefixes(tracking: Tracking) -> None:
     prefixes = []
     for _ in range(2):
         told = {"run_id": nested(tracking, run_name="t" * 200), **metric("m" * 90, 1)}
@@ -169,27 +169,29 @@ def test_nested_runs_that_are_renamed_or_long_stay_apart(tracking: Tracking) -> 
     assert prefixes == ["t" * 100, "t" * 100 + "-2"]
 
 
-def test_one_run_after_another_is_said(tracking: Tracking) -> None:
+def test_a_second_run_is_reported(tracking: Tracking) -> None:
     assert not ask(tracking, "POST runs/create", {}).words
-    assert not ask(tracking, "POST runs/create", {}).words, "another process of the worker"
+    assert not ask(tracking, "POST runs/create", {}).words, (
+        "another process of the worker may create the run again"
+    )
     ask(tracking, "POST runs/update", {"run_id": "7", "status": "FINISHED"})
     assert "one MLflow run after another" in ask(tracking, "POST runs/create", {}).words
 
 
-def test_a_tag_that_is_deleted_is_no_setting(tracking: Tracking) -> None:
+def test_a_deleted_tag_is_not_a_setting(tracking: Tracking) -> None:
     ask(tracking, "POST runs/set-tag", {"key": "team", "value": "blue"})
     [line] = ask(tracking, "POST runs/delete-tag", {"key": "team"}).lines
     assert line == {"settings": {}}
 
 
-def test_long_tags_are_remembered_in_part(tracking: Tracking) -> None:
+def test_the_size_of_stored_tags_is_limited(tracking: Tracking) -> None:
     for number in range(1200):
         key = f"mlflow.{number}" + "k" * 10_000
         ask(tracking, "POST runs/set-tag", {"key": key, "value": "v" * 10_000})
     assert len(json.dumps(shown(tracking))) < 17 << 20
 
 
-def test_what_code_registers_does_not_end_it(tracking: Tracking) -> None:
+def test_a_model_registration_does_not_fail_the_code(tracking: Tracking) -> None:
     answer = ask(tracking, "POST registered-models/create", {"name": "net"})
     assert answer.body["registered_model"] == {"name": "net"}
     answer = ask(tracking, "POST model-versions/create", {"name": "net"})
@@ -207,14 +209,14 @@ def test_clients_write_artifacts_to_the_output_folder(tracking: Tracking) -> Non
     [("trial", "trial"), ("a/b", "a/b")]
     + [(name, "7-1") for name in ("..", "../../etc", "/etc", "a\0b")],
 )
-def test_a_nested_runs_artifacts_have_a_folder_within_that_of_the_run(
+def test_artifacts_of_a_nested_run_have_a_subfolder(
     tracking: Tracking, name: str, folder: str
 ) -> None:
     run = shown(tracking, nested(tracking, run_name=name))
     assert run["info"]["artifact_uri"] == f"file:///home/me/out%20put/{folder}"
 
 
-def test_each_model_has_a_folder_within_that_of_the_run(tracking: Tracking) -> None:
+def test_each_model_has_a_subfolder(tracking: Tracking) -> None:
     for name, folder in (("net", "models/net"), ("../..", "models")):
         made: Any = ask(tracking, "POST logged-models", {"name": name}).body["model"]
         assert made["info"]["artifact_uri"] == f"file:///home/me/out%20put/{folder}"
@@ -225,7 +227,7 @@ def found_ids(tracking: Tracking, **search: object) -> list[str]:
     return [run["info"]["run_id"] for run in answer["runs"]]
 
 
-def test_runs_are_found_page_by_page_the_newest_first(tracking: Tracking) -> None:
+def test_runs_are_listed_in_pages_newest_first(tracking: Tracking) -> None:
     runs = ["7", *(nested(tracking, run_name=name) for name in ("a", "b", "c"))][::-1]
     assert found_ids(tracking) == runs
     assert found_ids(tracking, max_results=1, filter="", order_by=[]) == runs[:1]
@@ -242,7 +244,7 @@ def test_runs_are_found_page_by_page_the_newest_first(tracking: Tracking) -> Non
 
 
 @pytest.mark.parametrize("call", ["GET artifacts/list", "POST webhooks/create"])
-def test_what_mlbench_does_not_have_is_refused_in_words(tracking: Tracking, call: str) -> None:
+def test_unsupported_requests_are_refused_with_a_reason(tracking: Tracking, call: str) -> None:
     answer = ask(tracking, call)
     assert answer.status == 404
     assert f"has no {call.split()[1]}" in str(answer.body["message"])

@@ -1,4 +1,4 @@
-"""MLflow's own client, in runs whose code knows nothing of MLBench."""
+"""Runs with MLflow's own client, in code without any call of MLBench."""
 
 import json
 import re
@@ -21,7 +21,7 @@ from tests.support.stacks import assert_counted, kill_service, order_command, ru
 pytestmark = pytest.mark.slow
 
 _FOLDER = Path(__file__).parent
-# Before a script, to have each of its ranks write down what its client says.
+# Precedes a script, so that each rank writes the values that its client sends.
 _OBSERVED = f"import sys; sys.path.append({str(_FOLDER)!r}); import observed_mlflow\n"
 _BEYOND = """
 import mlflow
@@ -70,19 +70,19 @@ with mlflow.start_run() as run:
 """
 
 Said = tuple[str, float, int, int]
-"""A value as MLflow's client sends it: name, value, Unix milliseconds, step."""
+"""A value sent by MLflow's client: name, value, Unix milliseconds, step."""
 
 
 def said(folder: Path, rank: int = 0) -> list[Said]:
     path = folder / f"said-{rank}"
     lines = path.read_text().splitlines() if path.exists() else []
-    # A client may say the same value again, for its model.
+    # A client may send a value twice, the second time for a model.
     said_once = dict.fromkeys(lines)
     return [(name, value, at, step) for name, value, at, step in map(json.loads, said_once)]
 
 
 def recorded(client: ApiClient, run: Run, rank: int) -> set[tuple[str, float, int]]:
-    """Return what can be read of a rank, with the step as one more value of each moment."""
+    """Return the samples of a rank as name, value and Unix milliseconds; steps are samples, too."""
     series = client.get_run_metrics(run.id).result().value
     return {
         (name, point.number, round(datetime.fromisoformat(point.date).timestamp() * 1000))
@@ -97,7 +97,7 @@ def wanted(all_said: list[Said]) -> set[tuple[str, float, int]]:
     return values | {("step", step, at) for _, _, at, step in all_said}
 
 
-def test_the_script_of_the_page_is_recorded_whatever_is_killed(
+def test_the_documented_script_is_recorded_although_services_are_killed(
     client: ApiClient, stack: Home, integrations: str, tmp_path: Path
 ) -> None:
     def type_it() -> Run:
@@ -108,7 +108,7 @@ def test_the_script_of_the_page_is_recorded_whatever_is_killed(
         typed = typing.submit(type_it)
         wait_for(lambda: said(tmp_path), what="it logs")
         kill_service(stack, "gunicorn", "mlbench_master.controller")
-        assert not typed.done(), "the run was over before the kill"
+        assert not typed.done(), "the run ended before the kill"
         run = typed.result(120)
     assert run.state == "FINISHED", run.reason
     assert run.num_workers == 2
@@ -120,10 +120,10 @@ def test_the_script_of_the_page_is_recorded_whatever_is_killed(
 
 
 def _run_script(client: ApiClient, python: str, folder: Path, script: str) -> Run:
-    """Run a script in a folder to its end."""
+    """Run a script in a folder until it ends."""
     (folder / "script.py").write_text(script)
     run = order_command(client, "script", f"{python} script.py", working_dir=str(folder))
-    run = run_to_end(client, run, 300)  # Its libraries take minutes to import on a busy machine.
+    run = run_to_end(client, run, 300)  # Importing the libraries takes minutes on a busy machine.
     assert run.state == "FINISHED", run.reason
     return run
 
@@ -146,7 +146,7 @@ def test_libraries_that_log_to_mlflow_are_recorded(
     assert kept >= {"models/model/MLmodel", "estimator.html"}
 
 
-def test_what_code_does_beyond_logging_does_not_end_it(
+def test_other_calls_of_mlflow_do_not_fail_the_code(
     client: ApiClient, integrations: str, tmp_path: Path
 ) -> None:
     run = _run_script(client, integrations, tmp_path, _BEYOND)
@@ -157,7 +157,7 @@ def test_what_code_does_beyond_logging_does_not_end_it(
     assert re.search(r"http://mlbench:\*+@127\.0\.0\.1:", stdout)
 
 
-def test_artifacts_are_small_files_of_the_run(
+def test_small_artifacts_become_files_of_the_run(
     client: ApiClient, integrations: str, tmp_path: Path
 ) -> None:
     run = _run_script(client, integrations, tmp_path, _ARTIFACTS)

@@ -1,4 +1,4 @@
-"""Runs as MLPerf's logging: what is said, and when."""
+"""Runs in the format of MLPerf's log: keys, values and times."""
 
 import json
 import math
@@ -32,7 +32,7 @@ _CONTEXT = RunContext(RunRow(**_RUN), _RANKS, START + 60)
 _SERIES: dict[str, Any] = {
     "epoch_0": {2: 0, 12: 1, 25: 2},
     "acc_0": {11: 90, 24: 97, 36: 98},
-    # The evaluations took 1, 3 and 2 s.
+    # The three evaluations took 1, 3 and 2 s.
     "train_seconds_0": {2: 0, 11: 8, 12: 8.5, 24: 17.5, 25: 18, 36: 27},
 }
 
@@ -43,7 +43,7 @@ def written(context: RunContext = _CONTEXT, **series: Any) -> list[dict[str, Any
 
 
 def timed(context: RunContext = _CONTEXT, **series: Any) -> list[tuple[float, str, Any]]:
-    """Return seconds, key, and epoch, accuracy or status of what is no setting."""
+    """Return seconds, key, and value or metadata of all events except settings."""
     keys = ("init", "run", "epoch", "eval")
     return [
         (one["time_ms"] / 1000 - START, one["key"], one["value"] or [*one["metadata"].values()])
@@ -52,7 +52,7 @@ def timed(context: RunContext = _CONTEXT, **series: Any) -> list[tuple[float, st
     ]
 
 
-def test_a_run_that_reached_its_target_stops_there() -> None:
+def test_the_log_ends_when_the_run_reaches_its_target() -> None:
     assert timed(**_SERIES) == [
         (0, "init_start", []),
         (2, "init_stop", []),
@@ -79,7 +79,7 @@ def test_a_target_has_its_direction() -> None:
     assert timed(context, **_SERIES)[-1] == (11, "run_stop", ["success"])
 
 
-def test_one_that_did_not_is_aborted_at_its_end() -> None:
+def test_a_run_that_missed_its_target_is_aborted() -> None:
     short = _SERIES | {"acc_0": {11: math.nan, 24: 96}}
     *_, epoch, run = timed(**short)
     assert (epoch, run) == ((60, "epoch_stop", [3]), (60, "run_stop", ["aborted"]))
@@ -88,13 +88,13 @@ def test_one_that_did_not_is_aborted_at_its_end() -> None:
     assert timed(failed, **_SERIES)[-1] == (60, "run_stop", ["aborted"])
 
 
-def test_one_that_goes_on_has_not_stopped() -> None:
+def test_an_active_run_has_no_stop_event() -> None:
     active = RunRow(**_RUN | {"state": "STARTED", "finished_at": None})
     last = timed(replace(_CONTEXT, run=active), **_SERIES | {"acc_0": {11: 90}})[-1]
     assert last == (25, "epoch_start", [3])
 
 
-def test_what_was_not_recorded_or_stated_is_left_out() -> None:
+def test_unknown_facts_are_left_out() -> None:
     facts = {event["key"]: event["value"] for event in written() if event["value"] is not None}
     assert facts == {
         "submission_benchmark": "digits",
@@ -116,6 +116,6 @@ def test_what_was_not_recorded_or_stated_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("values", [{11: 90, 24: 97}, {11: math.nan, 24: 96}])
-def test_epochs_of_a_restarted_attempt_come_twice(values: dict[float, float]) -> None:
+def test_repeated_epochs_of_a_restarted_run_appear_twice(values: dict[float, float]) -> None:
     again = timed(**_SERIES | {"epoch_0": {2: 0, 12: 1, 20: 1}, "acc_0": values})
     assert [what for _, key, what in again if key == "epoch_start"] == [[1], [2], [2]]

@@ -1,4 +1,4 @@
-"""MLPerf's own compliance checker passes the log of a run, with rules of ours."""
+"""MLPerf's compliance checker, with rules for MLBench's benchmarks, accepts the log of a run."""
 
 import sys
 from pathlib import Path
@@ -13,7 +13,7 @@ _RULES = Path(__file__).parents[1] / "docs" / "mllog.yaml"
 
 
 def check(file: Path) -> str:
-    """Return what the checker says of a log; empty if it passes."""
+    """Return the complaints of the checker, or "" if the log passes."""
     command = [*(sys.executable, "-m", "mlperf_logging.compliance_checker", "--werror")]
     command += ["--config", str(_RULES), "--log_output", str(file.with_suffix(".out")), str(file)]
     done = run_text(command)
@@ -36,6 +36,6 @@ def test_a_run_of_an_official_task_complies(client: ApiClient, tmp_path: Path) -
     reached, not_reached = logs.values()
     assert '"status": "success"' in reached
     assert '"status": "aborted"' in not_reached
-    # The checker does check: it refuses a claim that the log does not bear out.
+    # The checker refuses a false claim of success.
     file.write_text(not_reached.replace("aborted", "success"))
     assert "failed test" in check(file)

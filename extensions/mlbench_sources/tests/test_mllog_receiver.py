@@ -1,4 +1,4 @@
-"""What MLPerf's lines become."""
+"""MLPerf's lines converted to lines of the metrics file."""
 
 import json
 import re
@@ -32,7 +32,7 @@ def read(*lines: str, say: Callable[[str], None] = print) -> list[Any]:
     return [made for one in lines for made in log.lines(one.encode())]
 
 
-def test_settings_come_before_the_run_starts_and_values_after() -> None:
+def test_values_before_the_start_of_the_run_are_settings() -> None:
     assert read(
         line("global_batch_size", 1000, value=96),
         line("opt_name", 1001, value="sgd"),
@@ -48,7 +48,7 @@ def test_settings_come_before_the_run_starts_and_values_after() -> None:
     ]
 
 
-def test_training_time_leaves_evaluation_out() -> None:
+def test_training_time_excludes_evaluation() -> None:
     records = read(
         line("target_accuracy", value=0.9, lower_is_better=False),
         start("run_start", 10_000),
@@ -76,7 +76,7 @@ def goal(value: float, *, lower: bool) -> dict[str, object]:
     ("benchmark", "value", "lower"),
     [("resnet", 0.759, False), ("dlrmv4", 0.8, False), ("llama2_70b_lora", 0.925, True)],
 )
-def test_the_benchmark_tells_the_direction_of_a_target(
+def test_the_direction_of_a_target_depends_on_the_benchmark(
     benchmark: str, value: float, lower: bool
 ) -> None:
     lines = [line("submission_benchmark", value=benchmark), line("target_accuracy", value=value)]
@@ -86,7 +86,7 @@ def test_the_benchmark_tells_the_direction_of_a_target(
         assert found == goal(value, lower=lower)
 
 
-def test_the_direction_that_is_logged_with_a_target_counts() -> None:
+def test_the_direction_logged_with_a_target_takes_precedence() -> None:
     target = line("target_accuracy", value=0.5, lower_is_better=True)
     records = read(line("submission_benchmark", value="resnet"), target)
     assert records[-1]["goal"] == goal(0.5, lower=True)
@@ -94,7 +94,7 @@ def test_the_direction_that_is_logged_with_a_target_counts() -> None:
 
 @pytest.mark.parametrize("benchmark", ["digits", None])
 @pytest.mark.parametrize("key", ["run_start", "eval_accuracy"])
-def test_a_target_of_unknown_direction_is_no_goal_and_a_sentence(
+def test_a_target_of_unknown_direction_is_ignored_with_a_warning(
     benchmark: str | None, key: str
 ) -> None:
     said: list[str] = []
@@ -106,11 +106,11 @@ def test_a_target_of_unknown_direction_is_no_goal_and_a_sentence(
     assert f"got submission_benchmark {benchmark!r}" in sentence
 
 
-def test_directions_are_those_of_the_compliance_checker() -> None:
+def test_directions_match_the_compliance_checker() -> None:
     folder = Path(str(files("mlperf_logging.compliance_checker")))
     directions = {}
     for rules in sorted(folder.glob("*_*/closed_*.yaml")):
-        # A target of several values, such as that of stable_diffusion, is no number.
+        # A target with several values, such as the one of stable_diffusion, is not a number.
         check = (
             r"NAME: +eval_accuracy\n(?:(?!- KEY).*\n)*? +ATLEAST_ONE_CHECK: .*?v\['value'\] ([<>])"
         )
@@ -131,7 +131,7 @@ def test_directions_are_those_of_the_compliance_checker() -> None:
         start("epoch_start", 1, epoch_num="first"),
     ],
 )
-def test_other_lines_say_nothing(wrong: str) -> None:
+def test_other_lines_are_ignored(wrong: str) -> None:
     [found] = read(wrong, line("a", value=1))
     assert found == {"time": 0, "settings": {"a": 1}}
 
@@ -148,7 +148,7 @@ def test_other_lines_say_nothing(wrong: str) -> None:
         ':::MLLOG {"key": ["a"], "value": 1, "time_ms": 1}',
     ],
 )
-def test_events_that_cannot_be_read_are_malformed(wrong: str) -> None:
+def test_invalid_events_are_malformed(wrong: str) -> None:
     *malformed, found = read(wrong, line("a", value=1))
     assert len(malformed) == wrong.count(":::MLLOG")
     assert malformed[0] == {"time": None, "text": wrong[:200]}
@@ -169,12 +169,12 @@ def test_text_around_an_event_is_ignored(text: str) -> None:
     assert read(text) == [{"time": 0, "settings": {"a": 1}}]
 
 
-def test_events_on_one_line_are_all_read() -> None:
+def test_several_events_on_one_line_are_read() -> None:
     records = read(line("a", value=1) + line("b", value=2))
     assert [record["settings"] for record in records] == [{"a": 1}, {"a": 1, "b": 2}]
 
 
-def test_stdout_is_read_by_whole_lines_wherever_the_mark_stands(tmp_path: Path) -> None:
+def test_stdout_is_read_in_whole_lines(tmp_path: Path) -> None:
     path = tmp_path / "stdout"
     text = f"[rank0]: {line('a', value=1)}\nother\n{line('b', value=2)}\n"
     path.write_text(text[:50])
@@ -185,7 +185,7 @@ def test_stdout_is_read_by_whole_lines_wherever_the_mark_stands(tmp_path: Path) 
     assert not list(stdout.read())
     path.write_text(line("c", value=3))
     assert not list(stdout.read())
-    stdout.end()  # the last line may have no end
+    stdout.end()  # the last line may have no newline
     assert [record["settings"] for record in stdout.read()] == [{"a": 1, "b": 2, "c": 3}]
     assert not list(stdout.read())
     stdout.close()

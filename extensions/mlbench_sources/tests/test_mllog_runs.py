@@ -1,4 +1,4 @@
-"""MLPerf's own logger, in a run whose code knows nothing of MLBench."""
+"""A run with MLPerf's own logger, in code without any call of MLBench."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.support.stacks import assert_counted, kill_service, losses, run_to_en
 
 
 @pytest.mark.slow
-def test_what_is_logged_becomes_values_settings_goal_and_epochs(
+def test_logged_events_become_values_settings_a_target_and_epochs(
     client: ApiClient, stack: Home, tmp_path: Path
 ) -> None:
     run = order_as_printed(client, stack, "mllog", tmp_path)
@@ -44,5 +44,5 @@ def test_what_is_logged_becomes_values_settings_goal_and_epochs(
         assert series[f"run_status @ {rank}"][0].value == "success"
     result = client.get_result(run.id).result().value
     assert (result.epochs, result.samples) == (60, 2 * 1440 * 60)
-    # The next epoch may begin in the same millisecond, and the ranks do not wait for each other.
+    # The ranks do not synchronize, and the next epoch may start in the same millisecond.
     assert known(result.time_to_target).epochs in (1, 2, 3)

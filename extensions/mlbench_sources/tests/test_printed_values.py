@@ -1,4 +1,4 @@
-"""Values in printed lines: those of common scripts, and none of other lines."""
+"""Values are read from the printed lines of common scripts, and not from other lines."""
 
 import math
 from pathlib import Path
@@ -40,15 +40,15 @@ from tests.mlbench.cli.conftest import Mlbench
         ("loss 0.4 " + "x" * 2000, {}),
     ],
 )
-def test_a_line_of_a_script(line: str, values: dict[str, float]) -> None:
+def test_values_are_read_from_a_printed_line(line: str, values: dict[str, float]) -> None:
     assert values_in(line) == pytest.approx(values)
 
 
-def test_a_loss_that_is_not_a_number() -> None:
+def test_a_loss_may_be_nan() -> None:
     assert math.isnan(values_in("epoch 1 loss nan")["loss"])
 
 
-def test_only_new_values_are_recorded_and_steps_that_rise() -> None:
+def test_repeated_values_and_earlier_steps_are_skipped() -> None:
     said: list[str] = []
     values = PrintedValues(said.append)
     printed = ["step 1 loss 2", "step 1 loss 2", "step 2 loss 1", "step 1 loss 3 lr 1", "hello"]
@@ -77,7 +77,9 @@ for epoch in range(3):
 
 
 @pytest.mark.parametrize("is_requested", [True, False])
-def test_a_script_with_nothing_changed(here: Mlbench, tmp_path: Path, is_requested: bool) -> None:
+def test_values_printed_by_an_unchanged_script_are_recorded_on_request(
+    here: Mlbench, tmp_path: Path, is_requested: bool
+) -> None:
     (tmp_path / "train.py").write_text(_SCRIPT)
     option = ["--from-stdout"] if is_requested else []
     name = f"printed-{is_requested}"
@@ -90,6 +92,6 @@ def test_a_script_with_nothing_changed(here: Mlbench, tmp_path: Path, is_request
     assert ("read from the line 'epoch 0 val_loss 0.0'" in log) == is_requested
 
 
-def test_a_benchmark_prints_no_values(here: Mlbench) -> None:
+def test_a_benchmark_refuses_from_stdout(here: Mlbench) -> None:
     refused = here("run", "--from-stdout", "digits").refusal
     assert "--from-stdout: only for your own code" in refused

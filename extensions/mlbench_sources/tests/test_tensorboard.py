@@ -1,4 +1,4 @@
-"""Event files: what was written is read again, and nothing else."""
+"""Event files: written records are read back, and damaged ones are refused."""
 
 import io
 import math
@@ -24,7 +24,7 @@ _SOME = [
     Scalar("loss", 2e9, 2**40, 1e-300),
 ]
 
-# Of {"batch_size": 32, "lr": 0.1, "optimizer": "sgd"}, as PyTorch's add_hparams writes it.
+# {"batch_size": 32, "lr": 0.1, "optimizer": "sgd"}, as written by PyTorch's add_hparams.
 SESSION = (
     b"\t>\xcc\x03|\x95\xc1\xdaA*o\nm\n\x1c_hparams_/session_start_infoJM\nK\n\x07hparams\x12@\x1a>"
     b"\n\x17\n\nbatch_size\x12\t\x11\x00\x00\x00\x00\x00\x00@@"
@@ -33,8 +33,8 @@ SESSION = (
 )
 
 
-def test_the_checksum_is_the_one_of_the_specification() -> None:
-    crc = 0xE3069283  # of RFC 3720's example
+def test_the_checksum_matches_the_specification() -> None:
+    crc = 0xE3069283  # the example in RFC 3720
     assert masked_checksum(b"123456789") == ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
@@ -48,7 +48,7 @@ def checksum(data: bytes) -> bytes:
     return struct.pack("<I", masked_checksum(data))
 
 
-def test_scalars_are_read_as_they_were_written_and_as_the_file_grows() -> None:
+def test_scalars_are_read_from_a_growing_file() -> None:
     data = first_record(1.0) + b"".join(map(to_record, _SOME))
     file = io.BytesIO()
     scalars = []
@@ -61,7 +61,7 @@ def test_scalars_are_read_as_they_were_written_and_as_the_file_grows() -> None:
     assert scalars == _SOME
 
 
-def test_what_is_larger_than_a_scalar_is_passed_over() -> None:
+def test_records_larger_than_a_scalar_are_skipped() -> None:
     large = to_record(Scalar("x" * 100_000, 1.0, 1, 1.0))
     file = io.BytesIO(large + to_record(_SOME[0]))
     assert list(read_events(file)) == _SOME[:1]
@@ -71,7 +71,7 @@ def test_what_is_larger_than_a_scalar_is_passed_over() -> None:
 
 
 @pytest.mark.parametrize("place", [0, 9, 14, -1])
-def test_a_damaged_record_is_told(place: int) -> None:
+def test_a_damaged_record_raises_an_error(place: int) -> None:
     data = bytearray(to_record(_SOME[0]))
     data[place] ^= 1
     with pytest.raises(DamagedError, match="at byte 0"):
@@ -84,7 +84,7 @@ def test_hyperparameters_are_read() -> None:
     assert list(read_events(file)) == [Hyperparameters(1795577328.059341, stated)]
 
 
-def test_whatever_hyperparameters_are_replaced_by_is_read_or_called_damaged() -> None:
+def test_changed_hyperparameters_are_valid_or_damaged() -> None:
     for place in range(len(SESSION)):
         for byte in (0, 1, 8, 0x7F, 0xFF, SESSION[place] ^ 1):
             changed = bytearray(SESSION)

@@ -1,4 +1,4 @@
-"""TensorBoard's event files, as its own reader reads them."""
+"""A run's samples equal the values that TensorBoard reads from its event files."""
 
 import json
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from tests.support.pages import order_as_printed, type_as_printed, values
 from tests.support.processes import run_text
 from tests.support.stacks import assert_counted, kill_service, run_to_end
 
-# Prints all scalars below a folder, by the folder and the tag: time, step and value.
+# Prints all scalars below a folder, by subfolder and tag: time, step and value.
 _READ = """
 import json, sys
 from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
@@ -45,7 +45,7 @@ def merged(found: Iterable[list[list[float]]]) -> list[list[float]]:
 
 
 @pytest.mark.slow
-def test_all_scalars_are_recorded_and_can_be_shown_again(
+def test_all_scalars_are_recorded_and_can_be_downloaded(
     client: ApiClient, stack: Home, integrations: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "here"
@@ -61,11 +61,11 @@ def test_all_scalars_are_recorded_and_can_be_shown_again(
         settings = fresh.get_manifest(run.id).result().value.settings
     written, again = read(integrations, folder / "runs"), read(integrations, folder / "logs")
     for metric, count in (("loss/train", 300), ("accuracy", 10)):
-        # TensorBoard takes two processes that write to one folder for one.
+        # TensorBoard merges the values of two processes that write to one folder.
         theirs = merged(points for name, points in written.items() if name.endswith(f"/{metric}"))
         ours = [values(client, run, metric, rank) for rank in (0, 1)]
         assert [len(points) for points in ours] == [count] * 2
-        # Prometheus has milliseconds.
+        # Prometheus stores milliseconds.
         assert sorted((round(at * 1e6) // 1000, value) for at, _, value in theirs) == sorted(
             (at // 1000, value) for points in ours for at, value in points
         )

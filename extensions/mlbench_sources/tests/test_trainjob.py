@@ -1,4 +1,4 @@
-"""A TrainJob is told of its progress by a real HTTPS server with Kubeflow's address."""
+"""Progress reports of a TrainJob, sent to an HTTPS server that stands in for Kubeflow."""
 
 import json
 import ssl
@@ -20,7 +20,7 @@ from tests.support.scripted import Reply, answering
 _NOW = datetime(2026, 11, 26, 23, 0, 5, tzinfo=UTC)
 
 
-def test_progress_is_what_the_settings_and_the_metrics_say() -> None:
+def test_progress_is_computed_from_settings_and_metrics() -> None:
     progress = TrainJobProgress()
     for line in (
         {"settings": {"epochs": 4, "learning_rate": 0.1}},
@@ -43,14 +43,14 @@ def test_progress_is_what_the_settings_and_the_metrics_say() -> None:
     }
 
 
-def test_nothing_is_guessed() -> None:
+def test_unknown_progress_is_left_out() -> None:
     assert TrainJobProgress().status(_NOW) == {
         "metrics": [],
         "lastUpdatedTime": "2026-11-26T23:00:05Z",
     }
 
 
-def test_a_trainjob_is_told_while_a_rank_goes_on_and_at_its_end(
+def test_progress_is_reported_during_a_run_and_at_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trainjob, "_EVERY_SECONDS", 0.1)
