@@ -6,7 +6,7 @@ from mlbench.contract import names
 
 
 def lightning_callbacks() -> list[object]:
-    """Return the callback that Lightning adds to a Trainer; none outside of a run.
+    """Return the callback that Lightning adds to a Trainer, or none outside a run.
 
     Lightning calls this for every Trainer: pyproject.toml names it as an entry point.
     """

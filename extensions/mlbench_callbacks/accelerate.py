@@ -1,4 +1,4 @@
-"""Hugging Face accelerate: what a script logs through its Accelerator, on every rank."""
+"""Hugging Face accelerate: values that a script logs through its Accelerator, on every rank."""
 
 from collections.abc import Mapping
 from functools import wraps
@@ -29,22 +29,20 @@ class MLBenchTracker(GeneralTracker):
         return recording().tracker
 
     def store_init_configuration(self, values: Mapping[str, Any]) -> None:
-        """State what ``init_trackers`` is given as settings of the run."""
+        """Record the configuration passed to ``init_trackers`` as settings of the run."""
         recording().state(values)
 
     def log(self, values: Mapping[str, Any], step: int | None = None, **kwargs: Any) -> None:
-        """Record values."""
         recording().log(values, step)
 
     def finish(self) -> None:
-        """Record the totals."""
         recording().end()
 
 
 _log = Accelerator.log
 
 
-# Without this, ``Accelerator.log`` does nothing on all ranks but the first.
+# Without this wrapper, ``Accelerator.log`` logs nothing on ranks other than the first.
 @wraps(_log)
 def _log_on_every_rank(
     self: Any, values: Any, step: int | None = None, *args: Any, **kw: Any

@@ -24,7 +24,7 @@ def guarded(cls: _Class) -> _Class:
 
 
 def complain(library: str, subject: str, error: Exception) -> None:
-    """Say on stderr that a library's training is recorded no further."""
+    """Report on stderr that the training of a library is no longer recorded."""
     try:
         source = f"{library} {version(library)}"
     except PackageNotFoundError:

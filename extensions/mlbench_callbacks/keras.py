@@ -1,4 +1,4 @@
-"""Keras: what ``fit`` does, and the metrics of its epochs, on any backend."""
+"""Keras: the steps of ``fit`` and the metrics of its epochs, on any backend."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -35,7 +35,7 @@ class MLBenchCallback(keras.callbacks.Callback):
         self._counted = 0
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """State goal and settings."""
+        """Record the goal and the settings."""
         if self._goal is not None:
             recording().tracker.goal(*self._goal, lower_is_better=self._lower_is_better)
         optimizer = self.model.optimizer.get_config()
@@ -44,7 +44,7 @@ class MLBenchCallback(keras.callbacks.Callback):
         recording().state(settings | {"optimizer": chosen})
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Record the epoch's number and the totals so far, which a restart resumes."""
+        """Record the epoch's number and the totals so far, or restore them after a restart."""
         if epoch and not recording().tracker.steps:
             recording().restore_totals(f"epoch {epoch}")
         recording().tracker.epoch(epoch)
@@ -53,7 +53,7 @@ class MLBenchCallback(keras.callbacks.Callback):
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         """Count the steps before this one.
 
-        The hook at a step's end would have Keras wait for the GPU, to tell the loss.
+        A hook at the end of a step would make Keras wait for the GPU to get the loss.
         """
         self._count(batch)
         self._begun = batch
@@ -94,6 +94,6 @@ class MLBenchCallback(keras.callbacks.Callback):
         if self._begun is not None:
             most, done = self.params["steps"], self._begun + self.model.steps_per_execution
             if most is None and keras.backend.backend() != "torch":
-                done = self._begun  # data of unknown length: the last step had no batch
+                done = self._begun  # length of the data unknown: the last step had no batch
             self._count(min(done, most or done))
             self._begun = None

@@ -42,13 +42,13 @@ class MLBenchLogger(_DummyLogger):
 
     def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
         """Record values."""
-        # Lightning adds the epoch to all values; the callback records the begin of each epoch.
+        # Lightning adds the epoch to all values; the callback records the start of each epoch.
         recording().log({name: v for name, v in metrics.items() if name != "epoch"}, step)
 
     def log_hyperparams(
         self, params: Mapping[str, Any] | Namespace, *args: Any, **kwargs: Any
     ) -> None:
-        """State hyperparameters as settings of the run."""
+        """Record hyperparameters as settings of the run."""
         recording().state(vars(params) if isinstance(params, Namespace) else params)
 
 
@@ -76,7 +76,7 @@ class MLBenchCallback(_Callback):
                 recording().note_folder(getattr(logger, "log_dir", None))
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """State the goal and the batch size, and begin to time the fetching of data."""
+        """Record the goal and the batch size, and start to time the data loading."""
         self._steps = trainer.global_step
         for stop in trainer.early_stopping_callbacks:
             if stop.stopping_threshold is not None:
@@ -87,7 +87,7 @@ class MLBenchCallback(_Callback):
         if _records(trainer) and isinstance(size, int):
             ranks = trainer.world_size * trainer.accumulate_grad_batches
             recording().state({"batch_size": size * ranks})
-        # Only Lightning's profiler is called when a batch is fetched; callbacks are not.
+        # Callbacks are not called when a batch is fetched, but Lightning's profiler is.
         start = trainer.profiler.start
 
         def note(action: str) -> None:
@@ -95,7 +95,7 @@ class MLBenchCallback(_Callback):
                 recording().enter("data")
             start(action)
 
-        trainer.profiler.start = note  # until it is deleted at the end
+        trainer.profiler.start = note  # the wrapper is deleted at the end of the training
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         """Record the epoch's number and the totals so far."""
@@ -112,7 +112,7 @@ class MLBenchCallback(_Callback):
         recording().enter("backward")
 
     def on_after_backward(self, trainer: Any, pl_module: Any) -> None:
-        """Begin the optimizer's part, with clipping."""
+        """Begin the optimizer phase, which includes gradient clipping."""
         recording().enter("optimizer")
 
     def on_train_batch_end(
@@ -126,12 +126,12 @@ class MLBenchCallback(_Callback):
             self._steps, self._samples = trainer.global_step, 0
 
     def on_validation_batch_start(self, trainer: Any, *args: Any, **kwargs: Any) -> None:
-        """Time the evaluation, but not Lightning's sanity check of a batch or two."""
+        """Time the evaluation, except for Lightning's sanity check of a batch or two."""
         if not trainer.sanity_checking:
             recording().enter("evaluation")
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        """Time no phase between epochs, or after an evaluation, whose values are logged by now."""
+        """End the phase between epochs, or after an evaluation, whose values are logged by now."""
         recording().enter(None)
 
     on_validation_start = on_test_start = on_test_batch_start = on_validation_batch_start
@@ -143,7 +143,7 @@ class MLBenchCallback(_Callback):
         recording().end()
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """Time nothing further."""
+        """End the current phase."""
         vars(trainer.profiler).pop("start", None)
         recording().enter(None)
 
@@ -154,7 +154,7 @@ class MLBenchCallback(_Callback):
     def on_load_checkpoint(
         self, trainer: Any, pl_module: Any, checkpoint: Mapping[str, Any]
     ) -> None:
-        """Go on from the totals of a checkpoint, unless it is only tested."""
+        """Restore the totals from a checkpoint if the training resumes from it."""
         if trainer.state.fn == "fit" and _TOTALS in checkpoint:
             recording().tracker.load_state_dict(checkpoint[_TOTALS])
 

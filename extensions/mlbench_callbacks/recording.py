@@ -33,7 +33,7 @@ class Recording:
         self._noted: set[str] = set()
 
     def enter(self, phase: Phase | None) -> None:
-        """End the phase that is open, and begin another, or none."""
+        """End the current phase, and begin another one unless ``phase`` is None."""
         if self._open is not None:
             self._open.__exit__(None, None, None)
         self._open = None if phase is None else self.tracker.phase(phase)
@@ -41,7 +41,7 @@ class Recording:
             self._open.__enter__()
 
     def log(self, values: Mapping[str, object], step: int | None) -> None:
-        """Record the values that are numbers or texts: libraries log other things too."""
+        """Record the numbers and strings among the values; libraries also log other types."""
         recorded: dict[str, Value] = {}
         for name, value in values.items():
             with suppress(TypeError, ValueError):
@@ -60,12 +60,12 @@ class Recording:
         self.tracker.settings(dict(list(self._settings.items())[:MAX_SETTINGS]))
 
     def note_folder(self, folder: object) -> None:
-        """Tell the agent of a folder to which another logger writes what is recorded here."""
+        """Tell the agent about a folder to which another logger writes the same values."""
         if isinstance(folder, str):
             self._note({f"\0{Path(folder).resolve()}"} - self._noted)
 
     def _note(self, new: Set[str]) -> None:
-        """Tell the agent what is recorded here: TensorBoard's files may have it too."""
+        """Tell the agent the names recorded here, because TensorBoard files may repeat them."""
         if not new or names.ENV_METRICS_FILE not in os.environ:
             return
         path = Path(os.environ[names.ENV_METRICS_FILE])
@@ -73,21 +73,22 @@ class Recording:
         self._noted |= new
 
     def save_totals(self, place: str) -> None:
-        """Save the tracker's totals for a library's checkpoint, such as that of ``epoch 3``.
+        """Save the tracker's totals for a checkpoint of a library, such as ``epoch 3``.
 
-        Only in a run that may be restarted: a restarted process of the same rank restores them.
+        Totals are saved only in a run that may be restarted: a restarted process of the same rank
+        restores them.
         """
         if path := _totals_path(place):
             path.write_text(json.dumps(self.tracker.state_dict()))
 
     def restore_totals(self, place: str) -> None:
-        """Restore the totals of a place from which a library resumes, if they were saved."""
+        """Restore the totals of the checkpoint from which a library resumes, if they were saved."""
         path = _totals_path(place)
         if path and path.exists():
             self.tracker.load_state_dict(json.loads(path.read_text()))
 
     def end(self) -> None:
-        """Record the totals, because later work, such as a test, is not training."""
+        """Record the totals and stop the clock: later work, such as a test, is not training."""
         self.enter(None)
         self.tracker.pause()
 
@@ -99,19 +100,19 @@ def recording() -> Recording:
 
 
 def _totals_path(place: str) -> Path | None:
-    """Return the file that holds this rank's totals of a place; None if no restart can read it."""
+    """Return the file for this rank's totals at a checkpoint; None in a run without restarts."""
     folder = os.environ.get(names.ENV_CHECKPOINTS)
     rank = os.environ.get("RANK", "0")
     return Path(folder, f"mlbench-totals-{rank}-{place}.json") if folder else None
 
 
 def script_has_a_tracker() -> bool:
-    """Check for a Tracker that is not ours: its script says itself what is recorded."""
+    """Return whether the script has its own Tracker, which decides what is recorded."""
     return any(tracker is not recording().tracker for tracker in Tracker.active)
 
 
 def agent_hears_mlflow() -> bool:
-    """Check that what MLflow's clients log goes to the run's agent, which records it."""
+    """Return whether MLflow's clients log to the run's agent, which records their values."""
     return os.environ.get("MLFLOW_TRACKING_URI", "").startswith("http://mlbench:")
 
 

@@ -25,11 +25,11 @@ from mlbench_callbacks.recording import (
 
 @guarded
 class MLBenchCallback(TrainerCallback):
-    """Records a Trainer's steps, samples, phases, epochs and all that it logs.
+    """Records a Trainer's steps, samples, phases, epochs and logged values.
 
     Args:
         goal: the metric whose value is the goal, such as ``("eval_accuracy", 0.9)``.
-        lower_is_better: of the goal's metric.
+        lower_is_better: whether lower values of the goal's metric are better.
     """
 
     def __init__(
@@ -42,12 +42,12 @@ class MLBenchCallback(TrainerCallback):
     def on_train_begin(
         self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any
     ) -> None:
-        """State settings and goal, restore the totals of a resumed step, and time the model."""
+        """Record settings and goal, restore the totals of a resumed step, and hook the model."""
         if state.global_step:
             recording().restore_totals(f"step {state.global_step}")
         if self._goal is not None:
             recording().tracker.goal(*self._goal, lower_is_better=self._lower_is_better)
-        # Only arguments that are not the library's defaults are settings of the run.
+        # Only arguments that differ from the library's defaults are settings of the run.
         arguments = args.to_sanitized_dict()  # without tokens
         settings = {
             field.name: arguments[field.name]
@@ -57,7 +57,8 @@ class MLBenchCallback(TrainerCallback):
         }
         settings["batch_size"] = _step_size(args) * args.world_size
         recording().state(settings)
-        # Compiling a model would compile them too; its copies on several GPUs would share them.
+        # torch.compile would compile the hooks, too, and the model's copies on several GPUs would
+        # share them.
         if not args.torch_compile and args.n_gpu <= 1:
             self._hooks = [
                 model.register_forward_pre_hook(self.before_forward, with_kwargs=True),
@@ -70,7 +71,7 @@ class MLBenchCallback(TrainerCallback):
         recording().enter("data")
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Time no phase: the model is called next, or gradients are accumulated or applied."""
+        """End the current phase; the hooks of the model begin the next one."""
         recording().enter(None)
 
     on_substep_end = on_optimizer_step = on_step_begin
@@ -82,12 +83,12 @@ class MLBenchCallback(TrainerCallback):
             self._samples += count_samples([*args, inputs])
 
     def after_forward(self, model: Any, args: Any, output: Any) -> None:
-        """Begin the backward pass, which follows at once."""
+        """Begin the backward pass, which follows immediately."""
         if model.training:
             recording().enter("backward")
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Begin the optimizer's part."""
+        """Begin the optimizer phase."""
         recording().enter("optimizer")
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -99,8 +100,8 @@ class MLBenchCallback(TrainerCallback):
     def on_log(
         self, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **_: Any
     ) -> None:
-        """Record what is logged."""
-        # The epoch so far is a fraction here; ours are whole, recorded when they begin.
+        """Record the logged values."""
+        # Transformers logs a fractional epoch. MLBench records whole epochs, at their start.
         values = {name: value for name, value in (logs or {}).items() if name != "epoch"}
         recording().log(values, state.global_step)
         recording().enter(_next(control))
@@ -130,12 +131,12 @@ class MLBenchCallback(TrainerCallback):
 
 @guarded
 class DefaultCallback(MLBenchCallback):
-    """Records a Trainer whose script does not say where it reports to, and has no Tracker."""
+    """Records a Trainer if its script sets no ``report_to`` and has no Tracker."""
 
     def on_train_begin(
         self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any
     ) -> None:
-        """Leave it to the script's own Tracker, if there is one."""
+        """Turn off if the script has its own Tracker."""
         if script_has_a_tracker():
             self.mlbench_off = True
         else:
@@ -143,7 +144,7 @@ class DefaultCallback(MLBenchCallback):
 
 
 def _next(control: Any) -> Phase | None:
-    """Return the phase that comes next between two steps: what is due, then the data."""
+    """Return the phase after a step: the due logging or evaluation, or else data loading."""
     if control.should_log:
         return "metrics"
     if control.should_evaluate:
@@ -160,7 +161,7 @@ _add_callback = CallbackHandler.add_callback
 
 @wraps(_add_callback)
 def _add_instead_of_default(self: CallbackHandler, callback: Any) -> None:
-    """Add a callback; the default yields to ours, or to MLflow's in a run."""
+    """Add a callback; MLBenchCallback replaces the default, as does MLflow in a run."""
     kind = callback if isinstance(callback, type) else type(callback)
     heard = integration_utils.MLflowCallback if agent_hears_mlflow() else MLBenchCallback
     if issubclass(kind, MLBenchCallback | heard):

@@ -75,22 +75,22 @@ class SampledThread:
 
     @property
     def seconds(self) -> Iterator[float]:
-        """The time that each sample stands for: that since the sample before.
+        """The time before each sample, since the previous sample.
 
-        A C call that keeps the interpreter's lock delays the sample of its line.
+        A C call that holds the interpreter lock delays the sample of its line.
         """
         starts = (self.began, *self.times[:-1])
         return ((at - start) / 1e9 for start, at in zip(starts, self.times, strict=True))
 
     def as_events(self, pid: int, base: int) -> Iterator[Mapping[str, Any]]:
-        """Yield events of a Chrome trace that show the stacks as a thread of their own.
+        """Yield events of a Chrome trace that show the stacks as a separate thread.
 
         ``base`` is the time of the trace's 0, in Unix nanoseconds.
         """
         about = {"pid": pid, "tid": _STACKS_THREAD}
         name = {"name": f"Python stacks of thread {self.thread}"}
         yield {"ph": "M", "name": "thread_name", "ts": 0, **about, "args": name}
-        calls: list[tuple[CodeFrame, int]] = []  # each with its beginning
+        calls: list[tuple[CodeFrame, int]] = []  # with start times
         last = self.began
         for at, stack in zip((*self.times, last), (*self.stacks, ()), strict=True):
             pairs = zip(calls, stack, strict=False)
@@ -129,10 +129,10 @@ def speedscope_samples(profile: Mapping[str, Any]) -> dict[str, list[Sample]]:
 
 
 def lines_of(samples: Iterable[Sample]) -> tuple[CodeLine, ...]:
-    """Return the lines with the most time, in descending order; the last has that of all others.
+    """Return the lines with the most time, in descending order, then a sum of all others.
 
-    A sample counts for the innermost frame of the user's code: of a file that is in no library, or
-    else in none that comes with Python or PyTorch.
+    A sample counts for the innermost frame of the user's code: of a file that is not in a library,
+    or else one that does not come with Python or PyTorch.
     """
     seconds_by_line: defaultdict[tuple[str, int], _Activities] = defaultdict(
         lambda: defaultdict(float)

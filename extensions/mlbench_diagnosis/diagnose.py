@@ -85,7 +85,7 @@ def stacks(
     for line in lines:
         frame = line.frame
         text = f"{'  ' * line.depth}{frame.function} ({frame.file}:{frame.line})"
-        if rank is None and (not line.depth or line.elsewhere):  # where the ranks part
+        if rank is None and (not line.depth or line.elsewhere):  # a branch of the tree
             text += f"  <- {', '.join(spans(line.here))}"
             if line.elsewhere:
                 text += f", not {', '.join(spans(line.elsewhere))}"
@@ -111,7 +111,7 @@ def _show_native(client: ApiClient, run: Run, rank: int, *, json: bool) -> None:
 
 
 def _find(client: ApiClient, run: Run, *, again: bool) -> Diagnosis:
-    """Return the latest diagnosis of a run, after asking for one if there is none."""
+    """Return the latest diagnosis of a run; ask for one if it has none."""
     latest = value_or_none(client.get_diagnosis(run.id, evidence=False))
     if run.active and (again or latest is None or latest.attempt != run.attempt):
         client.ask_diagnosis(run.id).result()

@@ -81,10 +81,10 @@ def gather(
     numbers = {collective.group: collective.number for collective in collectives}
     for collective in find_collectives(attempt.diagnosis) if collectives else ():
         if collective.number > numbers.get(collective.group, collective.number):
-            quiet_seconds = 0.0  # it has entered a collective in the meantime
+            quiet_seconds = 0.0  # it has entered a collective since the first look
     failure = attempt.failure
     if not failure and attempt.exit is not None and attempt.exit.code != 0:
-        # The last error in the log, or its last line.
+        # The last error in the log, or else its last line.
         text = _end(attempt.streams["stderr"]).strip()
         failure = torchrun.last_error(text, str(attempt.assignment.rank))
         failure = failure or text.rpartition("\n")[2]
@@ -237,7 +237,7 @@ def _gpu_errors(since: float, missing: list[str]) -> Iterator[str]:
         return
     with suppress(BlockingIOError, ValueError, IndexError), closing(os.fdopen(log, "rb")):
         for _ in range(_MAX_RECORDS):
-            with suppress(BrokenPipeError):  # the oldest records were overwritten meanwhile
+            with suppress(BrokenPipeError):  # the oldest records have been overwritten
                 about, _, text = os.read(log, _END_BYTES).decode(errors="replace").partition(";")
                 if "NVRM: Xid" in text and int(about.split(",")[2]) / 1e6 > since:
                     yield text.partition("\n")[0][:_MAX_COMMAND_LENGTH]

@@ -1,7 +1,7 @@
 """Hang diagnosis: stacks and evidence of the ranks of a run, and the verdict on them.
 
-A wrong accusation is worse than none: a waiting rank is not accused, and the verdict says what is
-not known.
+A wrong accusation is worse than none: a waiting rank is not accused, and the verdict names the
+missing evidence.
 """
 
 import math
@@ -132,7 +132,7 @@ class RankSummary:
         for worker in self.evidence.threads:
             inner = [*takewhile(lambda frame: not frame.file.endswith(file), worker.frames)]
             own = _first_own(inner)
-            # A worker that waits for its next item is in PyTorch's code alone.
+            # A worker that waits for its next item has only PyTorch's frames.
             if worker.is_main and len(inner) < len(worker.frames) and own:
                 return own
         return None
@@ -489,7 +489,7 @@ def _network(hang: HangEvidence) -> Verdict | None:
 
 
 def _few_elsewhere(hang: HangEvidence) -> Verdict | None:
-    """Accuse ranks in their own code if at least as many others wait, and none is in a collective.
+    """Accuse ranks in their own code if at least half of all ranks wait, and none in a collective.
 
     The others wait in the same line, or in the phase ``communication``. The latter works with any
     framework, even if it does not report where its ranks wait.

@@ -1,4 +1,4 @@
-"""Operators, or functions, of a profile with the most time of their own.
+"""Operators, or functions, of a profile with the most self time.
 
 PyTorch's trace has Chrome's format: a JSON object whose ``traceEvents`` contains an event per call,
 with its begin (``ts``) and duration (``dur``) in microseconds. py-spy's profile contains samples of
@@ -147,7 +147,7 @@ class Trace:
 
 
 def of_samples(samples: Iterable[Sample]) -> tuple[Operator, ...]:
-    """Return the functions with the most self time; a thread that waits has none."""
+    """Return the functions with the most self time, without the time of waiting threads."""
     own: defaultdict[str, float] = defaultdict(float)
     total: defaultdict[str, float] = defaultdict(float)
     for sample in samples:

@@ -20,7 +20,7 @@ _SWITCH_SECONDS = 1e-4
 
 
 def respond(request: Any, response: Any) -> None:
-    """Respond with a profile of as many seconds as the request's parameter ``duration``."""
+    """Respond with a profile; the request's parameter ``duration`` is its length in seconds."""
     from torch._C._profiler import _ExperimentalConfig  # noqa: PLC0415
     from torch.profiler import profile  # noqa: PLC0415
 

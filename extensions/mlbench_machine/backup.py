@@ -1,9 +1,9 @@
 """``mlbench backup`` and ``restore``: all runs of a local stack in one file, and back.
 
 A backup is a zip file of the database, the archives, the tokens and Prometheus's data, with a list
-of the SHA-256 digests of them all. The database is copied first, in one transaction of SQLite. What
-it refers to is copied afterwards, because archives and Prometheus's blocks never change once they
-are written: a backup may have more of them than its database knows, but never less.
+of their SHA-256 digests. The database is copied first, in one transaction of SQLite. The archives
+and Prometheus's blocks follow, because they never change once they are written: a backup may have
+more of them than its database knows, but never less.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ from mlbench.local.home import Home
 FORMAT = 1
 _INDEX = "backup.json"
 _PIECE = 1 << 20
-# Tokens that users and jobs have, and the number of workers. Everything else is made anew.
+# Tokens of users and jobs, and the number of workers. All other files are created again.
 _SMALL_FILES = ("token", "agent-secret", "pool.json")
 
 
@@ -45,7 +45,7 @@ class BackupError(MLBenchError):
     """A backup cannot be written or restored."""
 
 
-# What opening and reading a damaged zip file raises.
+# Errors of opening and reading a damaged zip file.
 _UNREADABLE = (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError)
 
 
@@ -141,7 +141,7 @@ def write_backup(home: Home, target: IO[bytes]) -> Backup:
                     member.write(piece)
             digests[name] = digest.hexdigest()
 
-        # Beside the home folder's database, whose disk has the room if any disk has.
+        # In the folder of the database, because this disk has enough space if any disk has.
         with TemporaryDirectory(dir=home.root, prefix=".backup-") as folder:
             copy = Path(folder) / home.database.name
             try:
@@ -257,7 +257,7 @@ def _contents(database: Path) -> tuple[int, list[str]]:
 def _prometheus_data(home: Home) -> Iterator[Path | None]:
     """Yield a folder with Prometheus's data that does not change; None if it does not respond."""
     data = home.prometheus / "data"
-    # The stack starts no Prometheus of its own if it uses an existing one.
+    # A running stack may use an existing Prometheus instead of starting one.
     is_unchanging = not launch.running_supervisor(home)
     with suppress(MLBenchError):
         is_unchanging |= home.read_connection().existing_prometheus

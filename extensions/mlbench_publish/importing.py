@@ -70,8 +70,8 @@ def import_archive(
         ArchiveError: the archive cannot be stored.
     """
     try:
-        # Limit the size of compressed members, because each is read into memory. If the file is no
-        # zip file, opening the archive raises an error with the reason.
+        # Limit the size of compressed members, because each is read into memory. Opening the
+        # archive reports any other kind of file.
         members = zipfile.ZipFile(file).infolist() if zipfile.is_zipfile(file) else []
         compressed = [member for member in members if member.compress_type != zipfile.ZIP_STORED]
         if large := [m.filename for m in compressed if m.file_size > _MAX_MEMBER_BYTES]:

@@ -1,10 +1,10 @@
-"""What a sweep tells about its options: the frontier of algorithms, and the importance of options.
+"""Analysis of sweeps: the frontier of algorithms, and the importance of options.
 
 The frontier has the bandwidths at which one algorithm overtakes another. The performance profiles
 are by Dolan and Moré (2002), with the limit of AlgoPerf (Dahl et al. 2023, Benchmarking Neural
 Network Training Algorithms).
 
-The importance of an option is a rank correlation. It takes any monotonic effect, and a run that
+The importance of an option is a rank correlation. It covers any monotonic effect, and a run that
 missed its target counts as the slowest. Its interval is Fisher's with the variance of Bonett and
 Wright (2000), "Sample size requirements for estimating Pearson, Kendall and Spearman correlations";
 a test simulates its coverage.

@@ -53,7 +53,7 @@ _OPERATIONS: Mapping[str, tuple[str, int]] = {
     "signsgd": ("all_gather", 1),
     "topk": ("all_gather", 1),
     "qsgd": ("all_gather", 1),
-    # Two neighbours send to each other at once, as the ranks of an all-gather do.
+    # Two neighbours send to each other at the same time, like the ranks of an all-gather.
     "decentralized": ("all_gather", 1),
     "choco": ("all_gather", 1),
 }
@@ -268,8 +268,8 @@ def with_workers(measured: Measured, workers: int, link: Link) -> Prediction:
         sent = result.bytes_sent_per_step / share
         limited = min(communication - waiting, share * link.seconds(operation, sent).seconds)
     rest = communication - waiting - limited
-    # Of more ranks, the last comes later: for normal delays by about the root of their number less
-    # one, for a straggler not at all.
+    # With more ranks, the last one is later. Random delays grow by about the root of the number of
+    # ranks less one. A straggler's delay does not grow.
     is_systematic = bool(result.stragglers and result.stragglers.named is not None and workers > 1)
     by_waits = 1.0 if is_systematic else math.sqrt(by_latency)
     base = step - communication - computing + limited * by_bytes
@@ -305,7 +305,7 @@ def without_rank(measured: Measured, rank: int) -> Prediction:
     seconds = step / speedups[rank]
     exchanging = measured.per_step("communication") - measured.waiting
     others = [row.compute_seconds or step for row in measured.result.ranks if row.rank != rank]
-    # The others are late in turns for this time, and the rank then is, too.
+    # Time per step in which another rank is the last one. It remains after the change.
     in_turns = max(0.0, seconds - exchanging - max(others, default=step))
     low, high = (1 - _REPEATS) * seconds, (1 + _REPEATS) * seconds + in_turns
     return Prediction(seconds, low, high, (f"Rank {rank} becomes as fast as a typical rank.",))
@@ -334,7 +334,7 @@ def without_phase(measured: Measured, phase: str) -> Prediction:
         own = [rank.compute_seconds or step for rank in result.ranks]
         left = max(work - part for work, part in zip(own, spent, strict=True))
         saved = max(own) - left
-        # Time of a step beyond the slowest rank's, because another rank is the last one in turns.
+        # Time per step beyond the slowest rank's own time: sometimes another rank is the last one.
         in_turns = max(0.0, step - exchanging - max(own))
         seconds = step - saved - in_turns * sum(spent) / sum(own)
         low, high = left + exchanging, step - min(*spent, saved)

@@ -49,7 +49,7 @@ def caller(client: Address, server: Address, root: int | None = None) -> Process
 
 def find_pid(client: Address, server: Address, root: int | None) -> int | None:
     """Return the process id of the caller; None if the lists do not show it now."""
-    inodes: dict[str, str] = {}  # of the client's port, by network
+    inodes: dict[str, str] = {}  # inodes of sockets at the client's port, by network
     if has_sock_diag():
         holder = find_holder(client, server)
         inodes[_network_of("thread-self")] = str(holder.inode) if holder and holder.inode else ""

@@ -10,8 +10,9 @@ and its results do not change:
 - A step ends with ``step`` of the first optimizer, unless the code has a ``Tracker`` that counts
   steps.
 
-These times are those of the host, which queues the work of a GPU and does not wait for it. So the
-communication of a GPU is not timed, nor is that of a DTensor, which waits inside PyTorch.
+These are times of the host, which queues the work of a GPU and does not wait for it. Therefore
+communication on GPUs is not timed. Neither is communication of a DTensor, which waits inside
+PyTorch.
 """
 
 import os
@@ -40,7 +41,7 @@ class _CountingTracker(Tracker):
     """
 
     def __init__(self, steps: int, seconds: float, phases: Mapping[Phase, float]) -> None:
-        """Continue after the first steps: with their number, their time and that of phases."""
+        """Continue after the first steps, with their number, their time and the time per phase."""
         super().__init__()
         self.steps = steps
         self._started -= seconds
@@ -100,7 +101,7 @@ class _Watch:
         def init_timed(ddp: Any, *args: Any, **kwargs: Any) -> None:
             init(ddp, *args, **kwargs)
             trained = [p for p in ddp.module.parameters() if p.requires_grad]
-            # Two, because a backward pass may leave out parameters.
+            # The first and the last parameter, because a backward pass may skip one of them.
             for parameter in {id(p): p for p in (trained[0], trained[-1])}.values():
                 parameter.register_post_accumulate_grad_hook(self._begin_exchange)
 
@@ -121,7 +122,7 @@ class _Watch:
         self._count("communication", perf_counter() - self._computed_at)
 
     def _count(self, phase: Phase, seconds: float) -> None:
-        # Only training waits for data with gradients enabled.
+        # Data loading counts only during training, when gradients are enabled.
         is_counted = self._is_on_host if phase == "communication" else self._is_training()
         if self._tracker is not None and is_counted:
             self._tracker.count(phase, seconds)
@@ -132,7 +133,7 @@ class _Watch:
         if self._is_over or not (first is None or first is optimizer):
             return
         try:
-            self._is_exchanging = False  # an exception may have left the backward pass
+            self._is_exchanging = False  # true if an exception has interrupted the backward pass
             if first is None:
                 self._optimizer = weakref.ref(optimizer)
                 self._first_step_at = perf_counter()
@@ -158,7 +159,7 @@ class _Watch:
                         tracker.count(phase, -spent)
             else:
                 self._own.step(samples=0)
-            # Ranks that have not communicated by then do so in a way that is not timed.
+            # These ranks must communicate in a way that cannot be timed.
             if self._steps == _FIRST_STEPS and self._size > 1 and self._is_on_host:
                 assert self._tracker is not None
                 if "communication" not in self._tracker.phase_seconds():
@@ -177,7 +178,7 @@ class _Watch:
 def watch(note_untimed: Callable[[str], None]) -> Callable[[], None]:
     """Watch the training of this process; return a function that records its end.
 
-    ``note_untimed`` records a field of ``records.NotRecorded`` for what cannot be timed.
+    ``note_untimed`` records a field of ``records.NotRecorded`` for parts that cannot be timed.
     """
     torch = sys.modules["torch"]
     watched = _Watch(torch, note_untimed)

@@ -32,7 +32,7 @@ from mlbench_worker.agent.stream_files import open_regular, read_regular
 log = logging.getLogger(__name__)
 
 _NAME = "events.out.tfevents."
-# The time, and the number of the process, if any.
+# The time, and the PID if any.
 _OF_THIS_HOST = re.compile(
     rf"{re.escape(_NAME)}(\d{{1,12}})\.{re.escape(socket.gethostname())}(?:\.(\d{{1,10}}))?(?:\..*)?"
 )
@@ -46,7 +46,7 @@ class EventFiles:
     """The event files that the processes of this worker's run write below a folder."""
 
     def __init__(self, folder: Path, variables: Mapping[str, str], root: int | None = None) -> None:
-        """The run's processes have ``variables`` in their environment, besides ``root``."""
+        """Follow files of processes with ``variables`` in their environment, and of ``root``."""
         self._folder = folder.resolve()
         self._root, self._variables = root, variables
         self._worker = of_worker(variables)
@@ -70,7 +70,7 @@ class EventFiles:
         """Yield the lines of the metrics file for new events."""
         opened = self._know_processes()
         for path, writer in opened.items():
-            # Others wait for the search, which takes the files of a process in their order.
+            # The search below opens the files of known processes in order.
             if not _pid_in(path):
                 yield from self._follow(path, writer)
         began = time.monotonic()
@@ -142,7 +142,7 @@ class EventFiles:
         for path in in_order:
             pid = _pid_in(path)
             writer = self._writers.get(pid) if pid else opened.get(path)
-            # An earlier process may have had the same number.
+            # An earlier process may have had the same PID.
             if writer and (not pid or self._is_new(path)):
                 yield from self._follow(path, writer)
         known = self._followed.keys() | self._unclaimed.keys()

@@ -129,7 +129,7 @@ class HttpReceiver:
         self._open: dict[threading.Thread, socket.socket] = {}
         self._callers: set[ProcessRank] = set()
         self._last_caller: object = None
-        self._is_shared = sockets is None  # with other users of the machine
+        self._is_shared = sockets is None  # shared with other users of the machine
         self._listener, self._last = sockets or (socket.socket(), socket.socket())
         self._listener.bind((_HOST, 0))
         self._listener.listen(_MAX_CONNECTIONS)
@@ -166,7 +166,7 @@ class HttpReceiver:
         """Respond to all requests so far, whose processes have ended, and stop."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         with suppress(OSError), self._last as last:
-            # This connection is behind all others in the listener's queue.
+            # All earlier connections precede this one in the listener's queue.
             last.bind((_HOST, 0))
             last.settimeout(_PATIENCE_SECONDS)
             self._last_caller = last.getsockname()

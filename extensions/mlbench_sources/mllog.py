@@ -1,7 +1,7 @@
 """A run as lines of MLPerf's log, ``:::MLLOG {…}``, which MLPerf's compliance checker reads.
 
-The keys are documented in github.com/mlcommons/logging, and the rules for the lines of a run are in
-``docs/mllog.yaml``, beside this file. A key whose value the run has not reported is left out.
+The keys are documented in github.com/mlcommons/logging, and the rules for the lines of a run in
+``docs/mllog.yaml`` of this package. A key whose value the run has not reported is left out.
 """
 
 import json
@@ -60,7 +60,7 @@ def write(context: RunContext, series: Columns) -> Iterator[str]:
     last_us = reached.at_us if reached and succeeded else round(context.ended_at * 1e6)
     yield str(_Event(begun.times_us[0], "INTERVAL_END", "init_stop"))
     yield str(_Event(begun.times_us[0], "INTERVAL_START", "run_start"))
-    # At the same time, an evaluation ends before its epoch, which ends before the next one begins.
+    # With equal times, an evaluation ends before its epoch, which ends before the next one begins.
     events = list(_evaluations(accuracy, rank, begun, last_us)) if accuracy else []
     starts = [at for at in zip(begun.times_us, begun.values, strict=True) if at[0] <= last_us]
     # Each epoch is stopped by the next one, the last by the end of the run.

@@ -32,7 +32,7 @@ class Presence:
             self._names = [f"in-{here}", *(f"below-{number}" for number in above)]
             self._sockets = self._shown()
         except OSError:
-            self.is_alone = False  # agents that cannot see each other are not known to be alone
+            self.is_alone = False  # other agents may exist that this one cannot see
             return
         near = (f"below-{here}", f"in-{here}", *(f"in-{number}" for number in above))
         self._near = re.compile(rf"@mlbench-(?:{'|'.join(near)})-(?!{self._id})\w+-([\d.]*)")
@@ -46,7 +46,7 @@ class Presence:
     def close(self) -> None:
         """Show for 10 seconds, longer than others pause between looks, that this agent has left."""
         shown, self._sockets = self._sockets, []
-        with suppress(OSError, RuntimeError):  # out of descriptors or threads
+        with suppress(OSError, RuntimeError):  # no descriptors or threads are left
             self._sockets = self._shown(f"{time.monotonic():.3f}")
             timer = threading.Timer(10.0, _close, [self._sockets])
             timer.daemon = True

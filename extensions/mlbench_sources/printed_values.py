@@ -1,7 +1,7 @@
 """Values in lines that a rank's processes print, such as ``epoch 3 loss 0.41 acc 0.87``.
 
-They are read if the run was submitted with ``--from-stdout``. The patterns are those of
-``mlbench.contract.printed_values``.
+They are read if the run was submitted with ``--from-stdout``. ``mlbench.contract.printed_values``
+defines the patterns.
 """
 
 import re
@@ -14,7 +14,7 @@ from mlbench_worker.agent.sources import Line, SourceContext
 
 _COLOURS = re.compile(r"\x1b\[[\d;?]*[A-Za-z]")
 _STEPS = ("step", "iter", "iteration")
-# Longer lines are data rather than a report for people.
+# Longer lines are likely data, not reports for people.
 _MAX_LINE_LENGTH = 2000
 
 

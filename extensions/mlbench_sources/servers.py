@@ -8,7 +8,7 @@ from mlbench_worker.agent.sources import Source, SourceContext
 
 
 class Servers(Source):
-    """Records the values that libraries would send to a server of their own."""
+    """Records values that libraries would otherwise send to their own servers."""
 
     def __init__(self, context: SourceContext) -> None:
         """Start the server, and direct the libraries to it."""

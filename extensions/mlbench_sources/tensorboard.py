@@ -17,13 +17,13 @@ _HEADER = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
 # Longer events, such as images, are skipped. Scalars are shorter.
 _MAX_EVENT_LENGTH = 64 << 10
-_MAX_FILE_LENGTH = (1 << 63) - 1  # bytes, by the type of file offsets
+_MAX_FILE_LENGTH = (1 << 63) - 1  # bytes, the maximum of a file offset
 _SCALARS, _HYPERPARAMETERS = b"scalars", b"hparams"
 _VERSION = b"brain.Event:2"
 
-# Kinds of fields on the wire.
+# Wire types of protobuf fields.
 _VARINT, _FIXED64, _BYTES = 0, 1, 2
-# The types of a tensor's number that scalars have: its field, and how it is packed.
+# Data types of a tensor that contains a scalar: protobuf field number and struct format.
 _FLOAT, _DOUBLE = 1, 2
 _TENSORS = {_FLOAT: (5, "<f"), _DOUBLE: (6, "<d")}
 _MORE, _LOW = 0x80, 0x7F
@@ -130,7 +130,7 @@ def _read_event(event: bytes) -> Iterator[Scalar | Hyperparameters]:
             case 5, bytes():
                 values += [_message(value) for field, value in _fields(content) if field == 1]
     for value in values:
-        plugin = _message(_message(value.get(9)).get(1))  # of its metadata
+        plugin = _message(_message(value.get(9)).get(1))  # the plugin's data in the metadata
         if plugin.get(1) == _HYPERPARAMETERS:
             if hyperparameters := _hyperparameters(plugin.get(2)):
                 yield Hyperparameters(time, hyperparameters)
@@ -165,7 +165,7 @@ def _scalar(value: dict[int, int | bytes], plugin: object) -> float | None:
 def _hyperparameters(content: object) -> dict[str, Setting]:
     """Return the hyperparameters of a session that can be stored as settings."""
     settings: dict[str, Setting] = {}
-    with suppress(struct.error, IndexError, UnicodeDecodeError):  # of another version
+    with suppress(struct.error, IndexError, UnicodeDecodeError):  # another version
         session = _message(content).get(3)
         for number, entry in _fields(session if isinstance(session, bytes) else b""):
             match number, _message(entry):
@@ -186,7 +186,7 @@ def _setting(value: dict[int, int | bytes]) -> object:
         case {1: _}:
             return None
         case {2: bytes(packed)}:
-            [number] = struct.unpack("<d", packed)  # a whole number, too
+            [number] = struct.unpack("<d", packed)  # also whole numbers
             return int(number) if number.is_integer() and abs(number) < 1 << 53 else number
         case {3: bytes(text)}:
             return text.decode()[:MAX_SETTING_LENGTH]

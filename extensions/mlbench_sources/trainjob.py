@@ -102,7 +102,7 @@ class TrainJob(Source):
             self._thread.join(5.0)
 
     def _run(self) -> None:
-        # Imported here, because other ranks need none of it, and wait for their sources.
+        # Imported here because a rank waits for its sources, and only rank 0 needs these modules.
         import ssl  # noqa: PLC0415
         from urllib.request import Request, urlopen  # noqa: PLC0415
 
@@ -120,7 +120,7 @@ class TrainJob(Source):
                 # The files are read each time, because Kubeflow replaces them.
                 token = Path(self._environ[_TOKEN]).read_text().strip()
                 context = ssl.create_default_context(cafile=self._environ[_CERTIFICATE])
-                # As for the kubelet: many CAs lack extensions that Kubernetes does not need.
+                # As lenient as the kubelet: many CAs lack extensions that Kubernetes does not need.
                 context.verify_flags = ssl.VERIFY_X509_TRUSTED_FIRST
                 request = Request(  # noqa: S310 - Kubeflow's address
                     self._environ[_URL],

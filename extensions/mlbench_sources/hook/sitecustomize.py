@@ -35,7 +35,7 @@ _DIAGNOSIS = os.environ.get("MLBENCH_DIAGNOSIS", "")
 # have its pipe open.
 _SHOW_STACKS = 57
 _serving = set()  # type: set[int]
-# What to call at the end of this process's first process group.
+# Functions to call at the end of this process's first process group.
 _ends = []  # type: list[Callable[[], None]]
 
 # The name of MLBench in a Trainer's report_to if the script does not set it.
@@ -72,7 +72,7 @@ def _give_folders(task_args: "Any") -> None:
 
     def parse_with_folders(uid: str) -> object:
         words = [word for name, path in _FOLDERS.items() for word in (name, _place(path))]
-        # The user's options come later, so that they count.
+        # Later options take precedence, so the user's options come last.
         sys.argv[1:1] = words
         return parse(uid)
 
@@ -152,7 +152,7 @@ def _import_extension(name: str) -> "Any":
     from importlib import import_module  # noqa: PLC0415
     from importlib.machinery import PathFinder  # noqa: PLC0415
 
-    # Where this Python has no mlbench, that of the agent is imported.
+    # A Python without mlbench imports the agent's.
     of_mlbench = extension = os.path.dirname(os.path.dirname(_here))
     while PathFinder.find_spec("mlbench", [of_mlbench]) is None and len(of_mlbench) > 1:
         of_mlbench = os.path.dirname(of_mlbench)
@@ -227,9 +227,9 @@ def _serve_collectives() -> None:
 
     from torch._C import _distributed_c10d as c10d  # noqa: PLC0415
 
-    # Other versions of PyTorch may not have it.
+    # Other versions of PyTorch may not have this handler.
     _try(lambda: c10d._register_handler("mlbench_profile", _respond_with_profile))
-    # The path of a socket has at most 108 bytes: /proc shortens that of the folder.
+    # The path of a socket has at most 108 bytes, and /proc has a shorter path of the folder.
     folder = os.open(_DIAGNOSIS, os.O_RDONLY)
     stderr, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
