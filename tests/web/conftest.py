@@ -1,4 +1,4 @@
-"""What tests of the web pages share: a real Chromium, in whose pages nothing may go wrong."""
+"""Fixtures of the web tests: a real Chromium that reports every error of a page."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -20,20 +20,20 @@ from tests.web.watch import Watch
 _PATIENCE_MS = 30_000
 Filled = Callable[..., AbstractContextManager[StackConnection]]
 TALKER, TALKER_LINES = 1, 3000
-"""The run of the still master that has logs, and how many lines of them have numbers."""
+"""The still master's run with logs, and its number of numbered log lines."""
 WORDY = 7
-"""The run of the still master that recorded a metric with a long name."""
+"""The still master's run that recorded a metric with a long name."""
 
 
 @pytest.fixture
 def watch() -> Watch:
-    """What went wrong in the test's browser. After the test it must be what the test expected."""
+    """The errors in the test's browser; after the test, they must be the expected ones."""
     return Watch()
 
 
 @pytest.fixture
 def context(chromium: Browser, watch: Watch) -> Iterator[BrowserContext]:
-    """A profile without cookies, for a screen of 1,280 px."""
+    """A browser profile without cookies, with a window of 1,280 px."""
     expect.set_options(timeout=_PATIENCE_MS)
     context = chromium.new_context(
         viewport={"width": 1280, "height": 900}, reduced_motion="reduce", accept_downloads=True
@@ -47,7 +47,7 @@ def context(chromium: Browser, watch: Watch) -> Iterator[BrowserContext]:
 
 @pytest.fixture
 def page(context: BrowserContext) -> Iterator[Page]:
-    """An empty page, which asks for nothing more after the test."""
+    """An empty page, which stops all requests after the test."""
     page = context.new_page()
     yield page
     page.goto("about:blank")
@@ -55,27 +55,26 @@ def page(context: BrowserContext) -> Iterator[Page]:
 
 @pytest.fixture(scope="session")
 def connection(stack: Home) -> StackConnection:
-    """How to reach the shared stack."""
+    """The connection to the shared stack."""
     return stack.read_connection()
 
 
 @pytest.fixture
 def user(page: Page, connection: StackConnection) -> Page:
-    """A page whose user is signed in to the shared stack."""
+    """A page that is signed in to the shared stack."""
     sign_in(page, connection)
     return page
 
 
 @pytest.fixture(scope="session")
 def client(stack: Home) -> Iterator[ApiClient]:
-    """The API client of the shared stack."""
     with ApiClient.from_home(stack) as client:
         yield client
 
 
 @pytest.fixture(scope="session")
 def filled(shared_prometheus: PrometheusServer, tmp_path_factory: pytest.TempPathFactory) -> Filled:
-    """Runs a master without controller on a database that functions fill first."""
+    """Run a master without a controller, on a database that the given functions fill first."""
 
     @contextmanager
     def serve(*fills: Callable[[], None]) -> Iterator[StackConnection]:
@@ -95,7 +94,7 @@ def filled(shared_prometheus: PrometheusServer, tmp_path_factory: pytest.TempPat
 
 @pytest.fixture(scope="session")
 def still(filled: Filled) -> Iterator[StackConnection]:
-    """A master with eight runs that have ended, the first with logs, others with hostile names."""
+    """A master with eight ended runs: the first has logs, and others have hostile names."""
     with filled(_make_still) as connection:
         yield connection
 
@@ -116,19 +115,19 @@ def _make_still() -> None:
 
 @pytest.fixture
 def no_run_left(client: ApiClient) -> Iterator[None]:
-    """Stop the run that a test has left active, so that the next one can begin."""
+    """Stop the active runs after the test."""
     yield
     stop_runs(client)
 
 
 def sign_in(page: Page, connection: StackConnection, path: str = "/signin?next=/signin") -> None:
-    """Open a page, by default the smallest, as a user does who has the URL with the token."""
+    """Sign in through the URL with the token and open a page, by default the smallest one."""
     separator = "&" if "?" in path else "?"
     page.goto(f"{connection.url}{path}{separator}token={connection.token}")
 
 
 def stop_runs(client: ApiClient) -> None:
-    """Stop all active runs, and wait for their end."""
+    """Stop all active runs and wait until they have ended."""
     for run in client.get_runs().result().value:
         if run.active:
             client.stop_run(run.id).result()
@@ -136,7 +135,7 @@ def stop_runs(client: ApiClient) -> None:
 
 
 def poll_now(page: Page) -> None:
-    """Let a page fetch what is new, as it does when its tab is shown again."""
+    """Make a page fetch new data, by the event of a tab that becomes visible."""
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
 
 
@@ -146,7 +145,7 @@ def section(page: Page, name: str) -> Locator:
 
 
 def drag(page: Page, area: Locator, start: float, end: float) -> None:
-    """Drag over a chart, from one share of its width to another."""
+    """Drag the mouse over a chart between two fractions of its width."""
     area.scroll_into_view_if_needed()
     box = area.bounding_box()
     assert box

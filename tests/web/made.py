@@ -1,4 +1,4 @@
-"""Much of everything, written to the database of a master alone."""
+"""Builders that write large amounts of data to a master's database."""
 
 import base64
 import gzip
@@ -32,7 +32,7 @@ _PIXEL: Final = base64.b64decode(
 
 
 def make_workers(count: int) -> None:
-    """Store worker pods with their agents, which have just been heard of."""
+    """Store worker pods whose agents have just sent a heartbeat."""
     now = time.time()
     names = [f"release-mlbench-worker-{number}" for number in range(count)]
     Pod.insert_many(
@@ -51,7 +51,7 @@ def make_workers(count: int) -> None:
 
 
 def make_ended_run(**fields: Any) -> Run:
-    """Store a run of an hour that ended well, under the next id."""
+    """Store a run of one hour that ended normally, under the next id."""
     now = time.time()
     times = {"created_at": now - 3610, "started_at": now - 3600, "finished_at": now}
     counted = {"recorded": 0, "in_prometheus": 0, "record_only": 0}
@@ -61,14 +61,14 @@ def make_ended_run(**fields: Any) -> Run:
 
 
 def make_runs(count: int) -> None:
-    """Store runs that ended in all ways, named by their numbers."""
+    """Store numbered runs that ended in different states."""
     states = ["FINISHED", "FAILED", "STOPPED"]
     for number in range(count):
         make_ended_run(name=f"number-{number}", state=states[number % 3])
 
 
 def make_diagnosis(run: Run) -> None:
-    """Store why a run does not go on: rank 1 is late, at a function with a hostile name."""
+    """Store a hang diagnosis: rank 1 is late, at a function with a hostile name."""
     asked = Diagnosis.create(run=run, attempt=2, reason="stalled", asked_at=run.created_at + 300)
     hostile = Frame("<img src=x onerror=alert(1)>", "/home/me/data.py", 41)
     late = evidence_of(1, over(21), at=(hostile, STEP, MAIN))
@@ -77,7 +77,7 @@ def make_diagnosis(run: Run) -> None:
 
 
 def make_profile(run: Run) -> None:
-    """Store a profile of a rank, with a hostile operator, of the middle of a run."""
+    """Store a profile of a rank from the middle of a run, with a hostile operator name."""
     events = [
         {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": 1.0, "dur": took}
         for name, took in (("aten::linear", 900.0), ("<b>aten::addmm</b>", 800.0))
@@ -95,7 +95,7 @@ def make_profile(run: Run) -> None:
 
 
 def make_talker(lines: int) -> Run:
-    """Store a run of two attempts, whose ranks have written so much, and whose rank 1 failed."""
+    """Store a run of two attempts with this number of log lines per rank; rank 1 failed."""
     why = "rank 1 on local-mlbench-worker-1 exited with code 3"
     run = make_ended_run(name="talker", num_workers=2, attempt=2, state="FAILED", reason=why)
     ship_files(
@@ -134,14 +134,14 @@ def make_talker(lines: int) -> Run:
 
 
 def record_losses(run: Run, metric: str) -> None:
-    """Record 20 values of a loss that falls over the last hour."""
+    """Record 20 values of a loss that falls during the last hour."""
     start = time.time() - 3600
     lines = (line(start + 180 * i, step=i, **{metric: 2 * 0.9**i}) for i in range(20))
     record(run, b"".join(lines))
 
 
 def record_steps(run: Run, rank: int, seconds: float, count: int) -> None:
-    """Record a rank's totals once a second for so long, whose steps take so many seconds."""
+    """Record a rank's totals once a second for ``count`` seconds; each step takes ``seconds``."""
     lines = (
         line(run.created_at + 10 + at, step=round(at / seconds), train_seconds=at)
         for at in range(count)

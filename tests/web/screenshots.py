@@ -1,7 +1,7 @@
-"""Take the pictures of pages and dashboards that the documentation shows: ``make screenshots``.
+"""Take the screenshots of pages and dashboards in the documentation: ``make screenshots``.
 
-A stack of its own, in a folder that goes with it, runs what is seen. The dashboards need a Grafana,
-as ``mlbench up`` finds it.
+The runs use a separate stack in a temporary folder. Screenshots of dashboards need Grafana, which
+``mlbench up`` must find.
 """
 
 import sys
@@ -23,15 +23,15 @@ _ROOT = Path(__file__).parents[2]
 _WIDTH = 1440
 _HEIGHT = 1500
 _WORKERS = 2
-# The active run has something to show then.
+# By this epoch, the active run has curves to show.
 _EPOCHS = 30
 _PATIENCE_SECONDS = 300.0
-# Panels begin to load once they are drawn.
+# Panels load only when they are drawn.
 _SETTLES_MILLISECONDS = 6000
 
 
 def main(folder: Path) -> None:
-    """Write ``web-home.png`` and the other pages, and ``grafana-run.png`` and the others."""
+    """Write ``web-home.png``, ``grafana-run.png`` and the other screenshots to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     expect.set_options(timeout=_PATIENCE_SECONDS * 1000)
     with tempfile.TemporaryDirectory(prefix="mlbench-screenshots-") as root:
@@ -55,7 +55,7 @@ def main(folder: Path) -> None:
 
 
 def _take_pages(client: ApiClient, url: str, page: Page, folder: Path) -> tuple[Sequence[Run], Run]:
-    """Take the web pages; return the runs that have ended, and the active one."""
+    """Take the web pages; return the ended runs and the active one."""
     compared = []
     for name, workers, args in (
         ("digits-1", 1, {}),
@@ -64,7 +64,7 @@ def _take_pages(client: ApiClient, url: str, page: Page, folder: Path) -> tuple[
     ):
         run = _order(client, name, workers, **args)
         compared.append(run_to_end(client, run, _PATIENCE_SECONDS))
-    # A run that has ended: a browser that draws an active one would take its cores.
+    # The run has ended, because drawing an active one would take cores from the training.
     page.goto(f"{url}/runs/{compared[1].id}")
     training = page.get_by_role("region", name="Training", exact=True)
     expect(training.locator("canvas").first).to_be_visible()
@@ -103,7 +103,7 @@ def _take_findings(client: ApiClient, url: str, page: Page, path: Path) -> None:
 
 
 def _take_boards(url: str, page: Page, folder: Path, compared: Sequence[Run], going: Run) -> None:
-    """Take each dashboard from its top on, once all panels that are seen have loaded."""
+    """Take each dashboard from the top, after its visible panels have loaded."""
     runs = "".join(f"&var-run_id={run.id}" for run in compared)
     for board, variables, height in (
         ("run", f"&var-run_id={going.id}", 1900),
@@ -128,14 +128,14 @@ def _order(client: ApiClient, name: str, num_workers: int, **args: str) -> Run:
 
 
 def _epochs(client: ApiClient, run: Run) -> int:
-    """Return in which epoch rank 0 is; 0 before the first has begun."""
+    """Return the current epoch of rank 0, or 0 before the first one."""
     found = client.get_run_metrics(run.id, metric_filter="epoch", last_n=1).result().value
     points = found.get("epoch @ 0")
     return int(float(points[-1].value)) if points else 0
 
 
 def _shoot(page: Page, path: Path, height: int) -> None:
-    """Write what a page shows from its top to its end, at most so many pixels."""
+    """Write a screenshot of a page from the top to its end, limited to a height in pixels."""
     whole = 16 + page.evaluate(
         "Math.max(...[...document.querySelectorAll('main *')]"
         ".map((element) => element.getBoundingClientRect().bottom))"

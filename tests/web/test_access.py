@@ -1,4 +1,4 @@
-"""Signing in by URL or form, the end of a session, and the policy that keeps strangers out."""
+"""Sign-in by URL or form, sign-out, and the content security policy."""
 
 import re
 
@@ -9,7 +9,7 @@ from tests.conftest import wait_for
 from tests.web.watch import Watch
 
 _REFUSED = "status of 401"
-# What somebody would try who could put markup into a page.
+# An attack by someone who can insert markup into a page.
 _INJECTED = """() => {
     document.body.insertAdjacentHTML("beforeend", `<p id="hostile" style="color: rgb(1, 2, 3)"
         onclick="window.hacked = 1"><img src="x" onerror="window.hacked = 1"></p>`);
@@ -29,7 +29,7 @@ def _enter(page: Page, token: str) -> None:
     page.get_by_role("button", name="Sign in").click()
 
 
-def test_a_page_leads_to_signing_in_and_back(
+def test_a_page_redirects_to_sign_in_and_back(
     page: Page, connection: StackConnection, watch: Watch
 ) -> None:
     watch.expect(_REFUSED)
@@ -54,7 +54,7 @@ def test_a_page_leads_to_signing_in_and_back(
     expect(token).to_be_visible()
 
 
-def test_injected_markup_does_nothing_and_no_other_server_is_asked(
+def test_injected_markup_has_no_effect_and_no_other_server_is_requested(
     user: Page, connection: StackConnection, watch: Watch
 ) -> None:
     asked: list[str] = []
@@ -62,7 +62,7 @@ def test_injected_markup_does_nothing_and_no_other_server_is_asked(
     user.goto(f"{connection.url}/compare")
     expect(user.get_by_role("heading", level=1)).to_be_visible()
     watch.expect("violates the following Content Security Policy directive")
-    # The image does not exist.
+    # The injected image does not exist.
     watch.allow(r"status of 404 .*/x:|net::ERR")
     assert user.evaluate(_INJECTED) != "rgb(1, 2, 3)"
     wait_for(lambda: user.evaluate("document.querySelector('#hostile img').complete"))

@@ -1,4 +1,4 @@
-"""What everybody must be able to use: on phone and large screen, dark and light, by keyboard."""
+"""Accessibility and layout: phones and large screens, dark and light theme, keyboard."""
 
 import re
 from collections.abc import Callable
@@ -14,9 +14,9 @@ from mlbench.local.home import StackConnection
 from tests.conftest import wait_for
 from tests.support.stacks import FAILS, order_command, order_steps, run_to_end
 
-# The sizes of texts in px: axes, secondary texts, body, findings, titles.
+# Font sizes in px: axes, secondary text, body, findings, titles.
 _TYPE = {11, 12, 13, 14, 18}
-# The pages, with what each shows once it has drawn everything.
+# The pages, and a text that each shows when it is complete.
 _PAGES = {
     "/signin": "Token",
     "/": "looks",
@@ -31,7 +31,7 @@ _PAGES = {
     "/compare?runs={run},{other}": "What differs",
     "/compare?runs={run},{other}&tab=verdict": "Differences",
 }
-# What is wider than the screen, unless it lies in something that scrolls by itself.
+# Elements wider than the screen, except within an element that scrolls.
 _WIDER = """() => {
     const { scrollWidth, clientWidth } = document.documentElement;
     if (scrollWidth <= clientWidth) return [];
@@ -54,7 +54,7 @@ _FOCUSED = """() => {
     const isSeen = isOutlined || style.boxShadow !== "none";
     return [`${element.tagName}#${element.id} ${text}`, isSeen];
 }"""
-# Arrow keys move among tabs.
+# Tabs are left out, because arrow keys move between them.
 _UNREACHABLE = """() => [...document.querySelectorAll("button, a[href], input, select, textarea")]
     .filter((e) => e.role !== "tab" && e.checkVisibility() && !e.disabled && e.tabIndex < 0)
     .map((e) => e.outerHTML.slice(0, 100))"""
@@ -67,7 +67,7 @@ _MOVING = """() => [...document.querySelectorAll("*")].filter((element) => {
 
 @pytest.fixture(scope="module")
 def pair(client: ApiClient) -> tuple[Run, Run]:
-    """Two runs that have ended, the second of which has failed."""
+    """Two ended runs; the second one failed."""
     first = run_to_end(client, order_steps(client, "looks", steps=300, rate=1000))
     other = run_to_end(client, order_command(client, "looks-wrong", FAILS))
     return first, other
@@ -75,7 +75,7 @@ def pair(client: ApiClient) -> tuple[Run, Run]:
 
 @pytest.fixture
 def visit(user: Page, connection: StackConnection, pair: tuple[Run, Run]) -> Callable[[str], Page]:
-    """Opens a page, and waits until it shows something."""
+    """A function that opens a page and waits until it is complete."""
     first, other = pair
 
     def open_page(path: str) -> Page:
@@ -88,7 +88,7 @@ def visit(user: Page, connection: StackConnection, pair: tuple[Run, Run]) -> Cal
 
 
 def _check_accessibility(page: Page) -> None:
-    """Make sure that axe-core finds nothing, on light and dark paper."""
+    """Check that axe-core finds no violations in the light and the dark theme."""
     for theme in ("light", "dark"):
         page.emulate_media(color_scheme=theme)
         violations = Axe().run(page).response["violations"]
@@ -101,7 +101,7 @@ def _check_accessibility(page: Page) -> None:
 
 
 def _check_keyboard(page: Page) -> None:
-    """Make sure that the Tab key reaches everything, and that one sees where it is."""
+    """Check that the Tab key reaches every control and the focus is visible."""
     page.evaluate("document.activeElement.blur()")
     page.keyboard.press("Tab")
     if not page.url.endswith("/signin"):
@@ -122,16 +122,16 @@ def _check_keyboard(page: Page) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", _PAGES)
-def test_nothing_keeps_anyone_from_using_a_page(visit: Callable[[str], Page], path: str) -> None:
+def test_pages_are_accessible_and_fit_each_screen(visit: Callable[[str], Page], path: str) -> None:
     page = visit(path)
-    # Tests ask for reduced motion.
+    # Tests request reduced motion.
     assert page.evaluate(_MOVING) == []
     assert set(page.evaluate(_SIZES)) <= _TYPE
     _check_keyboard(page)
     _check_accessibility(page)
     for width in (375, 768, 1000, 1920):
         page.set_viewport_size({"width": width, "height": 800})
-        # Charts take the new width a moment later.
+        # Charts adapt to the new width with a delay.
         with suppress(AssertionError):
             wait_for(lambda: not page.evaluate(_WIDER), 5)
         assert page.evaluate(_WIDER) == [], f"at {width} px"
@@ -154,7 +154,7 @@ def _open_delete(page: Page) -> Locator:
 @pytest.mark.parametrize(
     ("path", "open_dialog"), [("/runs", _open_new_run), ("/runs/{run}", _open_delete)]
 )
-def test_a_dialog_is_for_everyone(
+def test_dialogs_are_accessible_and_fit_a_phone(
     visit: Callable[[str], Page], path: str, open_dialog: Callable[[Page], Locator]
 ) -> None:
     page = visit(path)
@@ -163,7 +163,7 @@ def test_a_dialog_is_for_everyone(
     page.set_viewport_size({"width": 375, "height": 700})
     fits = "(d) => d.scrollWidth <= d.clientWidth && d.getBoundingClientRect().right <= innerWidth"
     assert dialog.evaluate(fits)
-    # The focus stays inside, and returns to where it was.
+    # The focus stays in the dialog and returns to the button that opened it.
     outside = (
         "document.activeElement !== document.body && !document.activeElement.closest('dialog')"
     )
@@ -182,10 +182,10 @@ def _theme(page: Page) -> str:
     return "dark" if sum(map(int, re.findall(r"\d+", found)[:3])) < 3 * 128 else "light"
 
 
-def test_the_theme_is_the_systems_until_one_is_chosen_for_all_pages(
+def test_the_theme_follows_the_system_until_the_user_chooses_one(
     user: Page, connection: StackConnection
 ) -> None:
-    # What is no theme is ignored.
+    # An unknown stored theme is ignored.
     user.evaluate("localStorage.setItem('mlbench-theme', 'pink')")
     user.reload()
     menu = user.get_by_role("button", name="Menu")

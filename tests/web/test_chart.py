@@ -1,4 +1,4 @@
-"""Charts of lines, under the pages' policy."""
+"""Line charts under the content security policy of the pages."""
 
 import re
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ _DRAW = """async ([lines, axes]) => {
     }
     window.chart.draw(lines, { x: "step", y: "<i>loss</i>", ...axes });
 }"""
-# How many pixels of a chart have that colour, of lines that may be as thin as a pixel.
+# Counts pixels of a similar colour in a chart. Anti-aliasing changes thin lines.
 _COUNT = """(canvas, [red, green, blue, alpha]) => {
     const { width, height } = canvas;
     const copy = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
@@ -60,12 +60,12 @@ def pixels(page: Page, colour: str, alpha: int = 255) -> int:
     return int(page.locator("#place canvas").evaluate(_COUNT, sought))
 
 
-def test_charts_draw_lines_and_bands_whatever_they_hold(page: Page, still: StackConnection) -> None:
+def test_charts_draw_lines_and_bands_with_any_values(page: Page, still: StackConnection) -> None:
     page.goto(f"{still.url}/signin")
     draw(page, _LINE, _OTHER)
     assert pixels(page, "--series-0") > 200
     assert pixels(page, "--series-1") > 200
-    # Names are texts, whatever they contain.
+    # Names are shown as text, not as markup.
     entries = page.get_by_role("group", name="Shown lines").get_by_role("button")
     expect(entries).to_have_text(["<b>first</b>", "second"])
     name = "A chart: <b>first</b>, second; <i>loss</i> by step"
@@ -75,15 +75,17 @@ def test_charts_draw_lines_and_bands_whatever_they_hold(page: Page, still: Stack
     expect(entries.first).to_have_attribute("aria-pressed", "false")
     assert pixels(page, "--series-0") == 0
     draw(page, _LINE, _OTHER)
-    assert pixels(page, "--series-0") == 0, "hidden lines stay so"
+    assert pixels(page, "--series-0") == 0, "a hidden line must stay hidden"
     entries.first.click()
     assert pixels(page, "--series-0") > 200
 
-    assert pixels(page, "--series-0", _OF_BANDS) < 500, "the lines' edges"
+    assert pixels(page, "--series-0", _OF_BANDS) < 500, (
+        "without a band, only edges of lines have this colour"
+    )
     draw(page, {**_LINE, "lows": [2.0, 0.5, 1.0], "highs": [4.0, 1.5, 3.0]}, _OTHER)
     assert pixels(page, "--series-0", _OF_BANDS) > 2000
 
-    # It follows its place and the theme.
+    # The chart follows the size of its container and the theme.
     canvas = page.locator("#place canvas")
     expect(canvas).to_have_attribute("width", "800")
     page.evaluate("place.style.width = '400px'")
@@ -94,7 +96,7 @@ def test_charts_draw_lines_and_bands_whatever_they_hold(page: Page, still: Stack
     wait_for(lambda: pixels(page, "--rule") > 100)
     assert page.evaluate(_COLOUR, "--rule") != light
 
-    # Odd values are gaps, and break nothing; extreme ones are exponents.
+    # Missing values are gaps, and extreme values have an exponent.
     odd = {"name": "$5 or $6", "x": [1, 2, 3, 4, 5], "y": [1.0, 2.0, 1e308, None, 3.0]}
     draw(page, {**odd, "lows": [0.5, 1.0, 1.0, -1e308, 2.0], "highs": odd["y"]}, _OTHER)
     expect(entries.first).to_have_text("$5 or $6")
@@ -103,9 +105,7 @@ def test_charts_draw_lines_and_bands_whatever_they_hold(page: Page, still: Stack
     draw(page, {"name": "none", "x": [], "y": []})
 
 
-def test_values_are_shown_under_the_cursor_and_dragging_zooms(
-    page: Page, still: StackConnection
-) -> None:
+def test_hovering_shows_values_and_dragging_zooms(page: Page, still: StackConnection) -> None:
     page.goto(f"{still.url}/signin")
     draw(page, _LINE, _OTHER)
     area, values = page.locator("#place .u-over"), page.locator("#place .chart-values")
@@ -113,7 +113,7 @@ def test_values_are_shown_under_the_cursor_and_dragging_zooms(
     area.hover()
     expect(values).to_have_text("step 2second2<b>first</b>1")
     drag(page, area, 0.7, 0.98)
-    # What is drawn anew stays zoomed: its middle is nearer to the last point.
+    # A chart that is redrawn keeps its zoom, so its middle is nearer to the last point.
     draw(page, _LINE, _OTHER)
     page.mouse.move(0, 0)
     area.hover()
@@ -137,7 +137,7 @@ _DRAW_TWO = """async (lines) => {
 }"""
 
 
-def test_charts_over_one_axis_are_zoomed_by_the_address_and_saved(
+def test_charts_with_a_shared_axis_keep_their_zoom_in_the_url(
     page: Page, still: StackConnection
 ) -> None:
     page.goto(f"{still.url}/signin")
@@ -146,20 +146,20 @@ def test_charts_over_one_axis_are_zoomed_by_the_address_and_saved(
     every = page.get_by_role("button", name="Show all")
     expect(every).to_have_count(0)
     areas, values = page.locator(".u-over"), page.locator(".chart-values")
-    drag(page, areas.nth(1), 0.4, 0.9)  # minutes
+    drag(page, areas.nth(1), 0.4, 0.9)  # the chart in minutes
     expect(every).to_have_count(2)
     [(_, zoom)] = parse_qsl(urlsplit(page.url).query)
     axis, start, end = zoom.split(",")
     assert axis == "wall"
     assert [float(start), float(end)] == pytest.approx([48, 108], abs=3)
     areas.first.hover()
-    # The other line ends before, and hovering shows what is smoothed.
+    # The other line ends earlier, and hovering shows smoothed values.
     expect(values.first).to_have_text(re.compile(r"^Seconds 60a1\.\d+$"))
 
     page.goto(page.url)
     page.evaluate(_DRAW_TWO, lines)
     expect(every).to_have_count(2)
-    page.get_by_role("button", name="a", exact=True).first.click()  # what is hidden is not saved
+    page.get_by_role("button", name="a", exact=True).first.click()  # hidden lines are not saved
     saved = []
     for kind in ("CSV", "PNG"):
         with page.expect_download() as download:

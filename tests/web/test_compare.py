@@ -1,4 +1,4 @@
-"""The page that compares runs: a list with charts beside it, a verdict, and exports."""
+"""The page that compares runs: list of runs, charts, verdict, and exports."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from tests.web.conftest import Filled, drag, section, sign_in
 from tests.web.watch import Watch
 
 _SET = Path(__file__).parents[2] / "docs" / "archives" / "results-digits-linear.mlbench"
-# Runs of one and of two workers, and how their titles end.
+# Runs with one and with two workers, and the ends of their titles.
 _FIRST, _OTHER = 2, 1
 _ENDS = ("w1-r1", "w2-r1")
 _ARCHIVES = [f"results-digits-linear-{run}.mlbench" for run in ("w2-r1-14", "w1-r1-15")]
@@ -23,7 +23,7 @@ _ARCHIVES = [f"results-digits-linear-{run}.mlbench" for run in ("w2-r1-14", "w1-
 
 @pytest.fixture(scope="module")
 def archived(filled: Filled) -> Iterator[StackConnection]:
-    """A master with an imported run of one worker, and one of two."""
+    """A master with two imported runs, with one and with two workers."""
     with filled() as connection:
         with ZipFile(_SET) as archives, ApiClient.from_connection(connection) as client:
             for name in _ARCHIVES:
@@ -33,7 +33,7 @@ def archived(filled: Filled) -> Iterator[StackConnection]:
 
 @pytest.fixture
 def comparison(page: Page, archived: StackConnection) -> Page:
-    """The comparison of a run of one worker with a run of two."""
+    """The comparison of a run with one worker and a run with two."""
     sign_in(page, archived, f"/compare?runs={_FIRST},{_OTHER}")
     expect(_chart(page, "Validation accuracy")).to_be_visible()
     return page
@@ -61,7 +61,7 @@ def test_runs_are_grouped_by_chosen_settings(comparison: Page) -> None:
     expect(verdict).not_to_contain_text("no run states")
 
 
-def test_runs_have_an_eye_and_a_colour_that_the_address_keeps(comparison: Page) -> None:
+def test_visibility_and_colours_of_runs_are_kept_in_the_url(comparison: Page) -> None:
     chart = _chart(comparison, "Validation accuracy")
     for end in _ENDS:
         expect(chart).to_have_accessible_name(re.compile(end))
@@ -70,7 +70,7 @@ def test_runs_have_an_eye_and_a_colour_that_the_address_keeps(comparison: Page) 
     colours = [row.locator("line").get_attribute("stroke") for row in rows.all()]
     assert colours == ["var(--series-0)", "var(--series-1)"]
 
-    # A hidden run has no curve, also after a reload.
+    # A hidden run has no curve, even after a reload.
     eye = comparison.get_by_role("button", name=f"Curve of run {_FIRST}")
     eye.click()
     expect(eye).to_have_attribute("aria-pressed", "false")
@@ -81,13 +81,13 @@ def test_runs_have_an_eye_and_a_colour_that_the_address_keeps(comparison: Page) 
     eye.click()
     expect(chart).to_have_accessible_name(re.compile("w1-r1"))
 
-    # Hovering a row, a bar or a curve lights the run.
+    # Hovering a row, a bar or a curve highlights the run.
     rows.first.hover()
     expect(_lit(comparison)).to_contain_text(f"#{_FIRST}")
     section(comparison, "Time to target").locator(".bar-row", has_text=f"#{_OTHER}").hover()
     expect(_lit(comparison)).to_contain_text(f"#{_OTHER}")
 
-    # The other run keeps its colour when one goes.
+    # A run keeps its colour when another one is removed.
     comparison.get_by_role("button", name=f"Remove run {_FIRST}").click()
     expect(rows).to_have_count(1)
     assert rows.first.locator("line").get_attribute("stroke") == "var(--series-1)"
@@ -110,14 +110,14 @@ def test_charts_are_added_and_share_their_axis(comparison: Page) -> None:
     loss.get_by_role("button", name="Export Training loss").click()
     loss.get_by_role("button", name="Remove chart").click()
     expect(loss).to_have_count(0)
-    # The address keeps the charts and the zoom.
+    # The URL keeps the charts and the zoom.
     comparison.reload()
     expect(_chart(comparison, "Validation loss")).to_be_visible()
     drag(comparison, comparison.locator(".u-over").first, 0.2, 0.7)
     expect(comparison.get_by_role("button", name="Show all")).to_have_count(2)
 
 
-def test_the_verdict_tells_what_differs(comparison: Page, watch: Watch) -> None:
+def test_the_verdict_lists_differences(comparison: Page, watch: Watch) -> None:
     comparison.get_by_role("button", name=re.compile("^What differs")).click()
     expect(comparison.get_by_role("tab", name="Verdict")).to_have_attribute("aria-selected", "true")
     verdict = comparison.get_by_role("tabpanel", name="Verdict")
@@ -129,7 +129,7 @@ def test_the_verdict_tells_what_differs(comparison: Page, watch: Watch) -> None:
     differences = section(comparison, "Differences")
     expect(differences.get_by_role("row").filter(has_text="workers").first).to_be_visible()
 
-    # Arrow keys move between the tabs, and the address keeps the tab.
+    # Arrow keys move between tabs, and the URL keeps the selected tab.
     comparison.reload()
     tab = comparison.get_by_role("tab", name="Verdict")
     expect(tab).to_have_attribute("aria-selected", "true")
@@ -175,20 +175,20 @@ def test_figures_and_tables_are_copied(comparison: Page) -> None:
         assert re.search(rf"w1-r1 \\?#{_FIRST}", text)
 
 
-def test_on_paper_charts_are_whole_and_controls_are_gone(comparison: Page) -> None:
+def test_printed_charts_are_complete_and_controls_are_hidden(comparison: Page) -> None:
     accuracy = section(comparison, "Validation accuracy")
     expect(accuracy.locator(".chart-plot > svg")).to_have_count(0)
     comparison.emulate_media(media="print")
     expect(accuracy.locator(".chart-plot > svg")).to_be_visible()
     expect(accuracy.locator("canvas")).to_be_hidden()
     expect(comparison.get_by_role("navigation")).to_have_count(0)
-    expect(comparison.get_by_role("button").filter(visible=True)).to_have_count(2)  # the colours
+    expect(comparison.get_by_role("button").filter(visible=True)).to_have_count(2)  # colours
     expect(section(comparison, "Results")).to_be_visible()
     comparison.emulate_media(media="screen")
     expect(accuracy.locator("canvas")).to_be_visible()
 
 
-def test_without_runs_the_page_says_where_to_choose_them(
+def test_an_empty_comparison_is_explained(
     user: Page, connection: StackConnection, watch: Watch
 ) -> None:
     user.goto(f"{connection.url}/compare")

@@ -1,4 +1,4 @@
-"""The home page: what happens now, and what is wrong with the installation."""
+"""The home page: current activity, and the state of the installation."""
 
 import re
 from typing import Any
@@ -22,14 +22,14 @@ def _alert(**fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("no_run_left")
-def test_an_active_run_a_queue_and_a_result(
+def test_the_home_page_shows_an_active_run_a_queue_and_results(
     user: Page, connection: StackConnection, client: ApiClient, watch: Watch
 ) -> None:
     user.goto(connection.url)
     expect(section(user, "No active run")).to_contain_text("The queue is empty.")
     run = order_steps(client, "ahead", steps=6000, rate=100)
     waiting = order_steps(client, "behind", steps=10, rate=100, queue=True)
-    # The page finds out by itself what is new.
+    # The page updates without a reload.
     card = section(user, f"Run {run.id}")
     expect(card).to_contain_text(f"ahead#{run.id}")
     expect(card).to_contain_text("running")
@@ -56,7 +56,7 @@ def test_an_active_run_a_queue_and_a_result(
     expect(card).to_have_count(0)
 
 
-def test_a_result_has_the_figures_of_the_api(
+def test_a_result_matches_the_api(
     user: Page, connection: StackConnection, client: ApiClient
 ) -> None:
     stop_runs(client)
@@ -71,7 +71,7 @@ def test_a_result_has_the_figures_of_the_api(
     user.wait_for_url(f"{connection.url}/runs/{run.id}")
 
 
-def test_the_installation_is_described_by_the_api(
+def test_the_installation_matches_the_api(
     user: Page, connection: StackConnection, client: ApiClient
 ) -> None:
     user.goto(connection.url)
@@ -83,7 +83,7 @@ def test_the_installation_is_described_by_the_api(
     expect(installation).to_contain_text(re.compile("Missing samples0 of [0-9,]+"))
 
 
-def test_missing_samples_and_a_silent_prometheus_are_marked(
+def test_missing_samples_and_an_unreachable_prometheus_are_marked(
     user: Page, connection: StackConnection
 ) -> None:
     storage = {
@@ -121,7 +121,7 @@ def test_alerts_are_counted_on_each_page(user: Page, connection: StackConnection
     expect(user.locator("#alert-count")).to_be_hidden()
 
 
-def test_a_firing_alert_says_what_to_do(user: Page, connection: StackConnection) -> None:
+def test_a_firing_alert_links_to_its_runbook(user: Page, connection: StackConnection) -> None:
     texts = ["Run 7 (<b>): rank 1 is late: it computes.", "Disk full: 0 B are free in /<data>."]
     late = _alert(name="MLBenchStraggler", severity="warning", run_id=7, text=texts[0])
     alerts = [late, {**late, "rank": 0}, _alert(text=texts[1])]
@@ -129,7 +129,7 @@ def test_a_firing_alert_says_what_to_do(user: Page, connection: StackConnection)
     user.goto(connection.url)
     shown = user.get_by_role("list", name="Alerts").get_by_role("listitem")
     expect(shown).to_have_count(2)
-    # What is critical comes first.
+    # Critical alerts come first.
     expect(shown.nth(0).get_by_text("Disk full", exact=True)).to_be_visible()
     expect(shown.nth(0)).to_contain_text("0 B are free in /<data>.")
     to_do = shown.nth(0).get_by_role("link", name="What to do")
@@ -141,7 +141,7 @@ def test_a_firing_alert_says_what_to_do(user: Page, connection: StackConnection)
     expect(user.get_by_text("None. All is well.")).to_be_visible()
 
 
-def test_sections_that_cannot_be_loaded_say_so(
+def test_sections_show_errors_of_loading(
     user: Page, connection: StackConnection, watch: Watch
 ) -> None:
     watch.expect("500")
@@ -153,7 +153,7 @@ def test_sections_that_cannot_be_loaded_say_so(
         expect(section(user, name)).to_contain_text("Not known: out of order")
 
 
-def test_commands_are_copied_and_the_pages_are_named(
+def test_commands_can_be_copied_and_the_navigation_lists_the_pages(
     user: Page, connection: StackConnection
 ) -> None:
     user.goto(connection.url)

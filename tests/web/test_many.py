@@ -1,4 +1,4 @@
-"""200 workers and 2,000 runs: the pages do not freeze."""
+"""Pages with 200 workers and 2,000 runs stay responsive."""
 
 import re
 from collections.abc import Iterator
@@ -17,9 +17,9 @@ _RUNS = 2_000
 _SECONDS = 120
 _SLOW_RANK = 150
 
-# Whose page stands still for longer thinks that it hangs. A quiet machine takes a tenth of it.
+# Users assume that a page hangs after this time. A quiet machine takes a tenth of it.
 _PATIENCE_MS = 10_000
-# The longest time, in ms, in which the page could not answer its user.
+# Records the longest time, in ms, in which the page could not respond.
 _WATCH_TASKS = """
     window.longest = 0;
     new PerformanceObserver((list) => {
@@ -28,7 +28,7 @@ _WATCH_TASKS = """
     }).observe({ type: "longtask", buffered: true });
 """
 
-# Rows that are whole, below the head that stays.
+# Counts rows that are entirely visible below the sticky table header.
 _ROWS_IN_SIGHT = """() => {
     const { bottom } = document.querySelector("#runs thead").getBoundingClientRect();
     const isWhole = (row) => row.top >= bottom - 1 && row.bottom <= innerHeight;
@@ -39,7 +39,7 @@ _ROWS_IN_SIGHT = """() => {
 
 @pytest.fixture(scope="module")
 def large(filled: Filled) -> Iterator[StackConnection]:
-    """A master with many workers and runs, which stay as they are."""
+    """A master with a constant set of many workers and runs."""
     with filled(_make_many) as connection:
         yield connection
 
@@ -54,7 +54,7 @@ def _make_many() -> None:
 
 @pytest.fixture
 def visitor(page: Page, large: StackConnection) -> Page:
-    """Is signed in, and notes for how long a page stood still."""
+    """A signed-in page that records its longest unresponsive time."""
     page.add_init_script(_WATCH_TASKS)
     sign_in(page, large)
     return page
@@ -69,7 +69,7 @@ def test_200_workers_are_found_by_name_and_node(visitor: Page, large: StackConne
     expect(workers).to_have_count(0)
     visitor.get_by_role("button", name="node-3").click()
     expect(workers).to_have_count(20)
-    # In natural order, not in that of text.
+    # Names are in natural order, not in alphabetical order.
     expect(workers.nth(1)).to_contain_text("worker-13")
     expect(workers.nth(19)).to_contain_text("worker-193")
     for text, count in (("worker-19", 11), ("node-3", 20), ("<b>", 0)):
@@ -80,7 +80,7 @@ def test_200_workers_are_found_by_name_and_node(visitor: Page, large: StackConne
     assert visitor.evaluate("window.longest") < _PATIENCE_MS
 
 
-def test_2000_runs_are_listed_and_the_place_is_found_again(
+def test_a_list_of_2000_runs_keeps_its_scroll_position(
     visitor: Page, large: StackConnection
 ) -> None:
     visitor.goto(f"{large.url}/runs")
@@ -96,7 +96,7 @@ def test_2000_runs_are_listed_and_the_place_is_found_again(
     for _ in range(3):
         table.evaluate("(table) => table.scrollTo(0, table.scrollHeight)")
         visitor.wait_for_timeout(500)
-    # Only rows in sight have elements.
+    # Only visible rows have elements.
     assert rows.count() < 60
     row = rows.nth(20)
     name = row.get_by_role("link").inner_text()
@@ -115,7 +115,7 @@ def test_2000_runs_are_listed_and_the_place_is_found_again(
 @pytest.mark.parametrize(
     ("width", "height", "count"), [(1440, 900, 20), (1024, 768, 12), (390, 844, 6)]
 )
-def test_many_runs_are_in_sight(
+def test_many_runs_are_visible_at_once(
     visitor: Page, large: StackConnection, width: int, height: int, count: int
 ) -> None:
     visitor.set_viewport_size({"width": width, "height": height})
@@ -124,7 +124,7 @@ def test_many_runs_are_in_sight(
     assert visitor.evaluate(_ROWS_IN_SIGHT) >= count
 
 
-def test_the_slow_one_of_200_ranks_is_seen(visitor: Page, large: StackConnection) -> None:
+def test_one_slow_rank_of_200_is_visible(visitor: Page, large: StackConnection) -> None:
     visitor.goto(f"{large.url}/runs/{_RUNS + 1}")
     steps = section(visitor, "Steps")
     name = re.compile(rf"Step time, .* of 200 ranks .*; longest 20 ms, rank {_SLOW_RANK}, ")

@@ -1,4 +1,4 @@
-"""The dialog for a new run: what it offers and refuses."""
+"""The dialog for a new run: choices, and refused input."""
 
 import re
 from collections.abc import Iterator
@@ -18,9 +18,9 @@ _OWN = "Your own image and command"
 
 @pytest.fixture
 def dialog(user: Page, connection: StackConnection) -> Locator:
-    """The dialog, opened, with everything it needs to know."""
+    """The dialog, opened and with all choices loaded."""
     user.goto(f"{connection.url}/runs")
-    # The list has the button in another place where there is no run.
+    # An empty list has the button in another place.
     expect(user.locator("#loading")).to_be_hidden()
     user.get_by_role("button", name="New run").first.click()
     dialog = user.get_by_role("dialog", name="New run")
@@ -30,13 +30,13 @@ def dialog(user: Page, connection: StackConnection) -> Locator:
 
 @pytest.fixture
 def active_run(client: ApiClient) -> Iterator[Run]:
-    """A run that goes on until the test is over."""
+    """A run that stays active during the test."""
     yield order_steps(client, "active", steps=60_000, rate=100)
     stop_runs(client)
 
 
-def test_a_benchmark_says_what_it_is_and_what_can_be_asked_of_it_here(dialog: Locator) -> None:
-    """Local workers have whole cores, and no GPU here."""
+def test_the_dialog_describes_a_benchmark_and_shows_possible_options(dialog: Locator) -> None:
+    """Local workers offer only whole cores, and this machine has no GPU."""
     benchmark = dialog.get_by_label("Benchmark")
     options = benchmark.locator("option").all_inner_texts()
     assert options[-1] == _OWN
@@ -55,7 +55,7 @@ def test_a_benchmark_says_what_it_is_and_what_can_be_asked_of_it_here(dialog: Lo
     expect(dialog.get_by_label("Options", exact=True)).to_be_hidden()
 
 
-def test_wrong_input_is_told_beside_its_field_and_not_sent(
+def test_invalid_input_is_reported_at_its_field_and_not_sent(
     dialog: Locator, client: ApiClient, watch: Watch
 ) -> None:
     before = len(client.get_runs().result().value)
@@ -79,7 +79,7 @@ def test_wrong_input_is_told_beside_its_field_and_not_sent(
     expect(image).to_have_accessible_description(_saying("image is required"))
     command = dialog.get_by_label("Command", exact=True)
     expect(command).to_have_accessible_description(_saying("command is required"))
-    # So is what only the master refuses.
+    # Errors that only the master detects are also shown at their field.
     watch.expect("status of 400")
     benchmark.select_option("digits")
     dialog.get_by_label("Light target").check()
@@ -93,7 +93,7 @@ def test_wrong_input_is_told_beside_its_field_and_not_sent(
     assert len(client.get_runs().result().value) == before
 
 
-def test_a_run_cannot_be_started_before_the_choices_are_loaded(
+def test_start_is_disabled_until_the_choices_are_loaded(
     user: Page, connection: StackConnection
 ) -> None:
     held: list[Route] = []
@@ -107,7 +107,7 @@ def test_a_run_cannot_be_started_before_the_choices_are_loaded(
     expect(start).to_be_enabled()
 
 
-def test_an_active_run_is_waited_for_or_the_new_one_refused(
+def test_a_run_is_queued_or_refused_during_an_active_run(
     active_run: Run, dialog: Locator, watch: Watch
 ) -> None:
     queue = dialog.get_by_label("Wait for the active run")
@@ -123,7 +123,7 @@ def test_an_active_run_is_waited_for_or_the_new_one_refused(
     expect(dialog.page.get_by_role("status").first).to_have_text("queued")
 
 
-def test_a_dialog_that_was_closed_keeps_what_was_written(dialog: Locator) -> None:
+def test_a_closed_dialog_keeps_its_input(dialog: Locator) -> None:
     dialog.get_by_label("Name").fill("kept")
     dialog.page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()

@@ -1,4 +1,4 @@
-"""A stack below a path: its pages, the command line and recorded jobs, through real proxies."""
+"""A stack below a path prefix, behind real proxies: pages, command line and recorded jobs."""
 
 import re
 import sys
@@ -27,7 +27,7 @@ _CLI = [str(Path(sys.executable).with_name("mlbench"))]
 
 
 class Site:
-    """A stack behind a proxy, as its users reach it."""
+    """A stack behind a proxy, from the view of its users."""
 
     def __init__(self, url: str, home: Home, certificate: Certificates, folder: Path) -> None:
         self.url = url
@@ -90,7 +90,7 @@ def _caddy(folder: Path, port: int, master_port: int, made: Certificates) -> Ite
 
 
 def _documented(name: str, changes: Mapping[str, str]) -> str:
-    """Return the documented configuration of a proxy, but for ports, names and certificates."""
+    """Return the documented configuration of a proxy, with other ports, names, certificates."""
     config = (_EXAMPLES / name).read_text()
     for old, new in changes.items():
         assert old in config
@@ -118,7 +118,7 @@ def site(
 
 @pytest.fixture
 def page(chromium: Browser, site: Site, watch: Watch) -> Iterator[Page]:
-    """A page of a browser that accepts the certificate, in which nothing may go wrong."""
+    """A page of a browser that accepts the certificate; any error in it fails the test."""
     context = chromium.new_context(ignore_https_errors=True)
     context.set_default_timeout(30_000)
     watch.follow(context)
@@ -127,7 +127,7 @@ def page(chromium: Browser, site: Site, watch: Watch) -> Iterator[Page]:
     watch.check()
 
 
-def test_pages_command_line_and_records_work_below_a_path(
+def test_pages_command_line_and_recorded_jobs_work_below_a_path(
     site: Site, page: Page, watch: Watch, tmp_path: Path
 ) -> None:
     run = [*_CLI, "run", "steps", "--workers", "2", "--set", "steps=50", "--set", "rate=100"]
@@ -176,8 +176,8 @@ def test_pages_command_line_and_records_work_below_a_path(
     page.wait_for_url(f"{site.url}/runs?query=steps")
 
 
-def test_a_client_that_is_no_proxy_cannot_name_the_host(site: Site) -> None:
-    """This machine has several addresses, of which one is that of the proxy."""
+def test_only_a_trusted_proxy_can_set_the_host(site: Site) -> None:
+    """127.0.0.1 is the address of the trusted proxy, and 127.0.0.2 is not."""
     port = urlsplit(site.home.read_connection().url).port
     headers = {"Authorization": f"Bearer {site.token}", "X-Forwarded-Host": "evil.example.org"}
     url = f"http://127.0.0.1:{port}/api/runs/"

@@ -1,4 +1,4 @@
-"""The page of a run: from its start in the dialog to its end, its logs and its files."""
+"""The page of a run: start, progress, end, logs and files."""
 
 import gzip
 import re
@@ -29,7 +29,7 @@ def _open_tab(page: Page, name: str) -> None:
 
 
 @pytest.mark.usefixtures("no_run_left")
-def test_a_run_is_started_and_watched_to_its_target(
+def test_a_run_is_started_and_followed_to_its_target(
     user: Page, connection: StackConnection, client: ApiClient
 ) -> None:
     user.goto(f"{connection.url}/runs?new=1")
@@ -54,7 +54,7 @@ def test_a_run_is_started_and_watched_to_its_target(
     timeline = section(user, "Timeline")
     for text in ("submitted", "ready", "running", "began", "target", "finished"):
         expect(timeline).to_contain_text(text, ignore_case=True)
-    # By step too.
+    # Charts can also be drawn by step.
     training_section.get_by_role("button", name="View").click()
     training_section.get_by_label("Step", exact=True).check()
     expect(training_section.get_by_role("img", name="by step").first).to_be_visible()
@@ -76,7 +76,7 @@ def test_a_run_is_started_and_watched_to_its_target(
             user.get_by_role("link", name=name).click()
         assert Path(download.value.path()).read_bytes().startswith(begin)
 
-    # What is posted now is told, and is no part of what it has reached.
+    # A sample posted after the end is reported, but does not change the result.
     figures = progress.get_by_role("definition")
     _open_tab(user, "Overview")
     best, time_to_target = (figures.nth(place).text_content() or "" for place in (0, 1))
@@ -91,7 +91,7 @@ def test_a_run_is_started_and_watched_to_its_target(
 
 
 @pytest.mark.usefixtures("no_run_left")
-def test_a_value_with_a_foreign_date_does_not_stretch_the_charts(
+def test_a_value_outside_the_time_of_the_run_is_not_drawn(
     user: Page, connection: StackConnection, client: ApiClient
 ) -> None:
     run = order_steps(client, "foreign", steps=200, rate=100)
@@ -105,7 +105,7 @@ def test_a_value_with_a_foreign_date_does_not_stretch_the_charts(
 
 
 @pytest.mark.usefixtures("no_run_left")
-def test_what_is_not_recorded_is_told_once(
+def test_malformed_lines_are_reported_once(
     user: Page, connection: StackConnection, client: ApiClient
 ) -> None:
     command = "sh -c 'echo nonsense >> $MLBENCH_METRICS_FILE'"
@@ -120,20 +120,20 @@ def test_what_is_not_recorded_is_told_once(
 
 @pytest.fixture
 def talked(page: Page, still: StackConnection) -> Page:
-    """The page of a run that has failed, and whose ranks have written a lot."""
+    """The page of a failed run with long logs."""
     sign_in(page, still, f"/runs/{TALKER}?tab=logs")
     expect(page.get_by_role("log")).to_be_visible()
     return page
 
 
-def test_one_box_says_why_a_run_failed_with_the_stacks_of_all_ranks(talked: Page) -> None:
+def test_a_failure_is_explained_in_one_box_with_all_stacks(talked: Page) -> None:
     _open_tab(talked, "Overview")
     why = section(talked, "rank 1 on local-mlbench-worker-1 exited with code 3")
     expect(why.get_by_role("status")).to_have_text(
         "rank 1 is at <img src=x onerror=alert(1)> (data.py:41); rank 0 waits for it in all-reduce "
         "22"
     )
-    # Without a traceback, the box has the last lines of the rank's log.
+    # A failure without a traceback shows the last lines of the rank's log.
     lines = why.get_by_role("group", name="Last lines of the log")
     expect(lines).to_have_text("rank 1 begins <b>here</b> 2")
     expect(why.get_by_role("list")).to_be_hidden()
@@ -147,7 +147,7 @@ def test_one_box_says_why_a_run_failed_with_the_stacks_of_all_ranks(talked: Page
     assert talked.url.endswith("?tab=logs")
 
 
-def test_what_held_up_a_run_that_has_finished_is_in_its_timeline_only(
+def test_the_hang_of_a_finished_run_is_only_in_its_timeline(
     page: Page, still: StackConnection
 ) -> None:
     sign_in(page, still, "/runs?query=reached")
@@ -156,9 +156,9 @@ def test_what_held_up_a_run_that_has_finished_is_in_its_timeline_only(
     expect(section(page, "Hang diagnosis")).to_be_hidden()
 
 
-def test_a_failed_run_shows_what_its_rank_wrote(talked: Page) -> None:
+def test_a_failed_run_shows_the_log_of_the_failed_rank(talked: Page) -> None:
     _outcome(talked, "^failed$")
-    # Its stderr is what one looks for.
+    # The stderr of the failed rank is selected first.
     log = talked.get_by_role("log", name="Log of rank 1")
     expect(log).to_contain_text("rank 1 begins <b>here</b> 2")
     talked.get_by_role("combobox", name="Attempt", exact=True).select_option("1")
@@ -169,7 +169,7 @@ def test_a_failed_run_shows_what_its_rank_wrote(talked: Page) -> None:
     expect(section(talked, "Timeline")).to_contain_text("attempt 2", ignore_case=True)
 
 
-def test_tabs_are_kept_in_the_address_and_moved_by_arrow_keys(talked: Page) -> None:
+def test_tabs_are_kept_in_the_url_and_selected_by_arrow_keys(talked: Page) -> None:
     logs = talked.get_by_role("tab", name="Logs")
     expect(logs).to_have_attribute("aria-selected", "true")
     logs.press("ArrowRight")
@@ -229,7 +229,7 @@ def test_a_run_of_the_communication_benchmark_shows_bandwidth_by_message_size(
     expect(section(page, "Training")).to_be_hidden()
 
 
-def test_a_finding_leads_to_its_evidence(page: Page, still: StackConnection) -> None:
+def test_a_finding_links_to_its_evidence(page: Page, still: StackConnection) -> None:
     def slow(route: Route) -> None:
         result = route.fetch().json()
         delays = [(1, 28.9, 2.4), (0, 0.0, 1.0)]
@@ -254,7 +254,7 @@ def test_a_finding_leads_to_its_evidence(page: Page, still: StackConnection) -> 
     page.route(f"**/api/runs/{TALKER}/result/", slow)
     page.goto(f"{still.url}/runs/{TALKER}?tab=record")
     findings = page.get_by_role("list", name="Findings").get_by_role("listitem")
-    expect(findings).to_have_count(2)  # it was restarted, too
+    expect(findings).to_have_count(2)  # the restart is a finding, too
     finding = findings.first
     expect(finding).to_contain_text("Rank 1 held up the others")
     expect(finding).to_contain_text("saves 28.9 s")
@@ -265,15 +265,15 @@ def test_a_finding_leads_to_its_evidence(page: Page, still: StackConnection) -> 
     assert "tab=" not in page.url
 
 
-def test_a_log_is_read_from_its_end_to_its_beginning(talked: Page) -> None:
+def test_a_log_can_be_scrolled_from_its_end_to_its_start(talked: Page) -> None:
     talked.get_by_role("combobox", name="Rank", exact=True).select_option("0")
     talked.get_by_label("Stream").select_option("stdout")
     log = talked.get_by_role("log")
     expect(log).to_contain_text("rank 0 ends")
     expect(log).not_to_contain_text("rank 0 line 1\n")
-    # What is out of sight is not in the page.
+    # Lines out of sight have no elements.
     assert log.locator(".log-line").count() < 1000
-    # Whenever lines are drawn, they are those in sight, also before the scroll event that follows.
+    # Each redraw shows the visible lines, even before the next scroll event.
     log.evaluate("""(log) => {
         log.drawn = { times: 0, wrong: 0 };
         new MutationObserver(() => {
@@ -302,10 +302,10 @@ def test_a_log_is_read_from_its_end_to_its_beginning(talked: Page) -> None:
 
 def test_a_log_is_searched_and_downloaded(talked: Page) -> None:
     log = talked.get_by_role("log", name="Log of rank 1")
-    expect(log).to_contain_text("begins")  # what is opened first, of the rank that failed
+    expect(log).to_contain_text("begins")  # by default, the stderr of the failed rank
     talked.get_by_label("Stream").select_option("stdout")
     talked.get_by_label("Search logs").fill("THE NEEDLE")
-    # Colours of a terminal are no text.
+    # Colour codes of a terminal are removed.
     expect(log.get_by_text("the needle of 1")).to_be_visible()
     expect(talked.get_by_text("Match 1 of 1")).to_be_visible()
     talked.get_by_label("Search logs").fill("line 12")
@@ -314,7 +314,7 @@ def test_a_log_is_searched_and_downloaded(talked: Page) -> None:
     talked.get_by_role("button", name="Next match").click()
     expect(talked.get_by_text("Match 2 of 111")).to_be_visible()
     expect(log.get_by_text("rank 1 line 120", exact=True)).to_be_visible()
-    # Who presses Enter before the search has begun by itself sees the first match too.
+    # Pressing Enter before the search starts also shows the first match.
     talked.get_by_label("Search logs").fill("line 13")
     talked.keyboard.press("Enter")
     talked.wait_for_timeout(500)
@@ -331,11 +331,11 @@ def test_a_log_is_searched_and_downloaded(talked: Page) -> None:
     ("path", "choice"),
     [(f"/runs/{WORDY}", "Metric"), (f"/compare?runs={WORDY}", "Add a chart")],
 )
-def test_long_names_do_not_make_it_wider_than_a_phone(
+def test_pages_with_long_names_fit_a_phone(
     page: Page, still: StackConnection, path: str, choice: str
 ) -> None:
     page.set_viewport_size({"width": 375, "height": 800})
-    # However many there are, a chart gets about as many points as the screen has columns.
+    # The number of requested points depends on the width of the screen.
     with page.expect_response(re.compile("metric_filter=.*summarize=")):
         sign_in(page, still, path)
     if choice == "Metric":
@@ -346,12 +346,14 @@ def test_long_names_do_not_make_it_wider_than_a_phone(
 
 @pytest.fixture
 def going(client: ApiClient) -> Iterator[Run]:
-    """A run that goes on for a while, and says something every second."""
+    """A run that stays active for a minute and logs once a second."""
     yield order_steps(client, "going", steps=6000, rate=100)
     stop_runs(client)
 
 
-def test_a_run_is_followed_and_stopped(user: Page, connection: StackConnection, going: Run) -> None:
+def test_the_log_of_an_active_run_is_followed_and_the_run_stopped(
+    user: Page, connection: StackConnection, going: Run
+) -> None:
     user.goto(f"{connection.url}/runs/{going.id}?tab=logs")
     log = user.get_by_role("log", name="Log of rank 0")
     expect(log).to_contain_text("step 100 of 6000")
@@ -364,7 +366,7 @@ def test_a_run_is_followed_and_stopped(user: Page, connection: StackConnection, 
 
 
 @pytest.mark.slow
-def test_a_run_is_run_again_and_deleted(
+def test_a_run_is_repeated_and_deleted(
     user: Page, connection: StackConnection, client: ApiClient, watch: Watch
 ) -> None:
     first = order_steps(client, "again", num_workers=1, steps=20, rate=1000)
@@ -376,7 +378,7 @@ def test_a_run_is_run_again_and_deleted(
     })""")
     again.click()
     user.wait_for_url(lambda url: url != f"{connection.url}/runs/{first.id}")
-    # A second click on the way orders no third run.
+    # The disabled button prevents a third run after a double click.
     assert user.evaluate("localStorage.getItem('again')") == "disabled"
     _outcome(user, "^completed$")
     second = client.get_runs().result().value[-1]
@@ -402,7 +404,7 @@ def test_a_run_is_run_again_and_deleted(
     user.goto(f"{connection.url}/runs/{second.id}")
     expect(user.get_by_text(f"Run {second.id} not found")).to_be_visible()
 
-    # One that goes on is stopped first.
+    # An active run is stopped before it is deleted.
     going = order_steps(client, "going", steps=60_000)
     user.goto(f"{connection.url}/runs/{going.id}")
     more.click()
@@ -413,7 +415,7 @@ def test_a_run_is_run_again_and_deleted(
     expect(user.get_by_label(f"Select run {going.id}", exact=True)).to_have_count(0)
 
 
-def test_the_page_says_what_prometheus_has_lost(
+def test_samples_lost_by_prometheus_are_reported(
     page: Page, still: StackConnection, watch: Watch
 ) -> None:
     sign_in(page, still)
@@ -428,13 +430,13 @@ def test_the_page_says_what_prometheus_has_lost(
     expect(training.get_by_text("Loading…")).to_be_hidden()
     progress = section(page, "Progress")
     expect(progress).to_contain_text(words)
-    # A figure that cannot be loaded is not said to be missing.
+    # A result that cannot be loaded is shown as not known.
     expect(progress.get_by_role("definition").nth(1)).to_have_text("not known")
     expect(section(page, "Time breakdown")).to_contain_text("Not known")
     expect(training.get_by_role("img")).to_have_count(0)
 
 
-def test_files_are_looked_at_and_downloaded(talked: Page) -> None:
+def test_files_are_shown_and_downloaded(talked: Page) -> None:
     _open_tab(talked, "Record")
     files = section(talked, "Files")
     for name, looks in (("plots/loss.csv", "0,5"), ("report.json", '{"loss": 0.4}')):
@@ -448,8 +450,8 @@ def test_files_are_looked_at_and_downloaded(talked: Page) -> None:
     assert Path(download.value.path()).read_bytes() == b"<script>alert(1)</script>"
 
 
-def test_a_profile_is_shown_by_speedscope(page: Page, still: StackConnection, watch: Watch) -> None:
-    watch.allow("GPU stall due to ReadPixels")  # where Chromium draws without a GPU
+def test_a_profile_is_shown_in_speedscope(page: Page, still: StackConnection, watch: Watch) -> None:
+    watch.allow("GPU stall due to ReadPixels")  # Chromium without a GPU
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     sign_in(page, still)
@@ -473,7 +475,7 @@ def test_a_profile_is_shown_by_speedscope(page: Page, still: StackConnection, wa
     assert all(url.startswith((still.url, "data:", "blob:")) for url in asked)
 
 
-def test_a_rank_is_profiled_by_a_button(
+def test_a_button_profiles_a_rank(
     user: Page, connection: StackConnection, going: Run, watch: Watch
 ) -> None:
     user.goto(f"{connection.url}/runs/{going.id}?tab=ranks")

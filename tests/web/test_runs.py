@@ -1,4 +1,4 @@
-"""The list of runs: the newest first, searched, narrowed by state, selected to be compared."""
+"""The list of runs: order, search, filters, columns, and selection."""
 
 import re
 
@@ -16,7 +16,7 @@ def _rows(page: Page) -> Locator:
     return page.get_by_role("row").filter(has=page.get_by_role("checkbox"))
 
 
-def test_a_printed_list_has_its_rows_and_heads(page: Page, still: StackConnection) -> None:
+def test_a_printed_list_has_rows_and_headers(page: Page, still: StackConnection) -> None:
     sign_in(page, still, "/runs")
     expect(_rows(page)).to_have_count(8)
     page.set_viewport_size({"width": 794, "height": 1123})
@@ -36,7 +36,7 @@ def test_runs_are_listed_and_filtered(page: Page, watch: Watch, still: StackConn
     reached = runs.filter(has_text="reached")
     for text in ("#7", "97 % in 12.5 s", "4", "12.5 s"):
         expect(reached).to_contain_text(text)
-    # What users name is text, whatever it says.
+    # Names given by users are shown as text, not as markup.
     expect(runs.first).to_contain_text("own")
     expect(runs.first.get_by_text("failed")).to_have_attribute("title", "<u>no")
     expect(runs.first.get_by_role("rowheader")).to_have_attribute("title", "own\nrun 3 of <b>lab")
@@ -72,7 +72,7 @@ def test_runs_are_listed_and_filtered(page: Page, watch: Watch, still: StackConn
     expect(runs).to_have_count(2)
 
 
-def test_columns_are_chosen_moved_resized_and_pinned(page: Page, still: StackConnection) -> None:
+def test_columns_are_selected_moved_resized_and_pinned(page: Page, still: StackConnection) -> None:
     sign_in(page, still, "/runs?columns=outcome,workers&side=closed")
     heads, runs = page.get_by_role("columnheader"), _rows(page)
     expect(heads).to_have_text(
@@ -88,7 +88,7 @@ def test_columns_are_chosen_moved_resized_and_pinned(page: Page, still: StackCon
     panel.get_by_label("Find a field").fill("")
     panel.get_by_role("button", name="Pin Workers").click()
     expect(heads.nth(3)).to_have_text("Workers")
-    # By keyboard, too.
+    # Columns can also be moved by keyboard.
     panel.get_by_role("checkbox", name="Time to target").press("Alt+ArrowUp")
     panel.get_by_role("checkbox", name="Time to target").press("Alt+ArrowUp")
     assert "columns=time_to_target,outcome,workers" in page.url
@@ -112,7 +112,7 @@ def test_columns_are_chosen_moved_resized_and_pinned(page: Page, still: StackCon
     expect(heads.filter(has_text="Workers")).to_have_attribute("aria-sort", "descending")
     expect(runs.first).to_contain_text("reached")
     assert "order=-workers" in page.url
-    # Without an address, this browser remembers the columns.
+    # The browser remembers the columns for a URL without them.
     page.goto(f"{still.url}/runs?side=closed")
     expect(heads.nth(5)).to_have_text("Time to target")
     assert heads.filter(has_text="Outcome").evaluate(width) == pytest.approx(before + 60, abs=2)
@@ -121,7 +121,7 @@ def test_columns_are_chosen_moved_resized_and_pinned(page: Page, still: StackCon
     expect(heads.filter(has_text="Goodput")).to_be_visible()
 
 
-def test_runs_are_grouped_and_a_group_opens_its_runs(page: Page, still: StackConnection) -> None:
+def test_runs_are_grouped_and_a_group_links_to_its_runs(page: Page, still: StackConnection) -> None:
     sign_in(page, still, "/runs?query=id<8&side=closed")
     page.get_by_role("button", name="Group by").click()
     page.get_by_role("dialog", name="Group by").get_by_label("Workers").check()
@@ -139,7 +139,9 @@ def test_runs_are_grouped_and_a_group_opens_its_runs(page: Page, still: StackCon
     expect(page.get_by_label("Select run")).to_have_count(1)
 
 
-def test_a_narrow_screen_has_two_lines_a_run_and_sorts(page: Page, still: StackConnection) -> None:
+def test_a_narrow_screen_shows_two_lines_per_run_and_sorts(
+    page: Page, still: StackConnection
+) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     sign_in(page, still, "/runs")
     runs = _rows(page)
@@ -188,12 +190,12 @@ def _colours(page: Page) -> dict[str, str]:
     return {name.split()[1]: colour for name, colour in eyes.evaluate_all(read)}
 
 
-def test_a_run_keeps_its_colour_in_the_list_and_the_address(
+def test_the_colours_of_runs_are_kept_in_the_list_and_the_url(
     page: Page, still: StackConnection
 ) -> None:
     sign_in(page, still, "/runs")
     expect(_rows(page)).to_have_count(8)
-    # Without a selection, the charts are of the first runs.
+    # Without a selection, the charts show the first runs.
     assert len(_colours(page)) == 8
     for run in (5, 3, 7):
         page.get_by_label(f"Select run {run}", exact=True).check()
@@ -217,9 +219,7 @@ def test_a_run_keeps_its_colour_in_the_list_and_the_address(
     expect(page.locator("#runs input:checked")).to_have_count(6)
 
 
-def test_keys_move_through_the_list_and_back_returns_to_the_place(
-    page: Page, still: StackConnection
-) -> None:
+def test_keys_select_runs_and_back_restores_the_focus(page: Page, still: StackConnection) -> None:
     sign_in(page, still, "/runs")
     expect(_rows(page)).to_have_count(8)
     page.keyboard.press("/")
@@ -242,10 +242,10 @@ def test_keys_move_through_the_list_and_back_returns_to_the_place(
     expect(page.get_by_role("dialog", name="Keys")).to_be_hidden()
 
 
-def test_an_imported_run_says_so_and_shows_nothing_of_this_installation(
+def test_the_page_of_an_imported_run_shows_its_origin_and_no_resources(
     page: Page, still: StackConnection, watch: Watch
 ) -> None:
-    watch.allow("502")  # of its archive, which was only made up
+    watch.allow("502")  # the imported run has no archive file
     sign_in(page, still, "/runs/8")
     expect(page.get_by_text("imported: run 3 of <b>lab, read only")).to_be_visible()
     page.get_by_role("tab", name="Ranks and time").click()
@@ -259,10 +259,10 @@ def test_an_imported_run_says_so_and_shows_nothing_of_this_installation(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_run_left")
-def test_runs_of_others_appear_by_themselves(
+def test_runs_of_other_users_appear_without_a_reload(
     user: Page, connection: StackConnection, client: ApiClient, watch: Watch
 ) -> None:
-    # The charts may ask for the run while it is being deleted.
+    # The charts may request the run during its deletion.
     watch.allow("status of 404")
     user.goto(f"{connection.url}/runs")
     expect(user.get_by_role("button", name="New run").first).to_be_visible()
@@ -273,7 +273,7 @@ def test_runs_of_others_appear_by_themselves(
     box.check()
     user.get_by_role("button", name="Stop").click()
     expect(row).to_contain_text("stopped")
-    # What the user has done to a row is still there.
+    # An update keeps the selection of the row.
     expect(box).to_be_checked()
     user.get_by_role("button", name="Delete").click()
     user.get_by_role("dialog").get_by_role("button", name="Delete").click()

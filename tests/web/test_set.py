@@ -1,4 +1,4 @@
-"""The page of a benchmark set: its answer, figures, verdict, plan and ledger."""
+"""The page of a benchmark set: its best combination, metrics, verdict, plan and ledger."""
 
 import re
 import time
@@ -24,14 +24,14 @@ from tests.web import made
 from tests.web.conftest import Filled, section, sign_in
 
 _ARCHIVES = Path(__file__).parents[2] / "docs" / "archives" / "results-exchanges.mlbench"
-# Runs of ddp and local-sgd at 5 and 20 Mbit/s, thrice each.
+# Three runs each of ddp and local-sgd at 5 and 20 Mbit/s.
 _CELL = re.compile(r"-(c[1267]-r[123])-\d+\.mlbench$")
 _SWEPT = [*product(("flat", "topk"), ("10", "100"), (1, 2, 3, 4))]
 
 
 @pytest.fixture(scope="module")
 def master(filled: Filled) -> Iterator[StackConnection]:
-    """A master with a set of two exchanges and bandwidths, four times each; the last is to come."""
+    """A master with a set of two exchanges at two bandwidths, with 15 of 16 runs done."""
     with filled(_make_grid) as connection:
         yield connection
 
@@ -65,7 +65,7 @@ def _make_grid() -> None:
 def measured(
     shared_prometheus: PrometheusServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StackConnection]:
-    """A master with a complete set of imported runs: two exchanges and bandwidths, thrice each."""
+    """A master with a complete imported set: two exchanges at two bandwidths, three runs each."""
     folder = tmp_path_factory.mktemp("measured")
     with serve_master(folder, free_port(), shared_prometheus.url) as connection:
         with ZipFile(_ARCHIVES) as archives, ApiClient.from_connection(connection) as client:
@@ -88,13 +88,13 @@ def measured(
 
 @pytest.fixture
 def comparison(measured: StackConnection) -> Comparison:
-    """What the API says about the runs of the measured set."""
+    """The comparison of the measured set's runs from the API."""
     with ApiClient.from_connection(measured) as client:
         return client.compare([*range(1, 13)]).result().value
 
 
 @pytest.mark.slow
-def test_a_set_opens_on_its_answer_with_the_figures_of_the_api(
+def test_the_best_combination_of_a_set_matches_the_api(
     page: Page, measured: StackConnection, comparison: Comparison
 ) -> None:
     sign_in(page, measured, "/sets/exchanges")
@@ -112,7 +112,7 @@ def test_a_set_opens_on_its_answer_with_the_figures_of_the_api(
     expect(chips.nth(1)).to_contain_text("the slowest")
     expect(page.locator("#progress")).to_have_text("finished · 12 of 12 slots done")
 
-    # Each cell has a mean and its interval, and the best one is marked.
+    # Each cell has a mean with its interval, and the best cell is marked.
     cells = section(page, "Time to target of each combination").locator("a.cell")
     expect(cells).to_have_count(4)
     marked = section(page, "Time to target of each combination").locator("[data-best]")
@@ -121,12 +121,12 @@ def test_a_set_opens_on_its_answer_with_the_figures_of_the_api(
     name = f"exchange {best.swept['exchange']}, bandwidth {best.swept['bandwidth']}: "
     expect(marked).to_have_accessible_name(re.compile(f"^{name}.+, 95 % .+ to .+, 3 runs$"))
 
-    # Throughput is the other metric of the same combinations.
+    # Throughput is the other metric of the table.
     page.get_by_text("Throughput", exact=True).click()
     rates = section(page, "Throughput of each combination").locator("a.cell")
     expect(rates.first).to_contain_text("samples/s")
 
-    # A cell leads to its runs.
+    # A cell links to its runs.
     page.get_by_text("Time to target", exact=True).first.click()
     marked.click()
     page.wait_for_url("**/runs?query=*")
@@ -141,7 +141,7 @@ def test_a_set_shows_its_verdict_curves_and_results(
     sign_in(page, measured, "/sets/exchanges")
     verdict = section(page, "Verdict")
     expect(verdict).to_contain_text("Comparable")
-    # What the set sweeps is no reason against comparing.
+    # Swept settings do not make the runs incomparable.
     expect(verdict).to_contain_text("the same data, target and batch size")
     expect(verdict).to_contain_text(re.compile(r"of 24 ranks"))
     expect(verdict).to_contain_text("equal: MLBench")
@@ -163,7 +163,7 @@ def test_a_set_shows_its_verdict_curves_and_results(
 
 
 @pytest.mark.slow
-def test_a_set_shows_what_matters_what_is_left_and_its_plan(
+def test_a_set_shows_importances_the_remaining_time_and_its_plan(
     page: Page, master: StackConnection
 ) -> None:
     sign_in(page, master, "/sets/grid")
@@ -190,7 +190,7 @@ def test_a_set_shows_what_matters_what_is_left_and_its_plan(
     expect(matters).to_be_visible()
 
 
-def test_a_set_without_a_target_shows_its_last_values(page: Page, master: StackConnection) -> None:
+def test_a_set_without_a_target_shows_last_values(page: Page, master: StackConnection) -> None:
     sign_in(page, master, "/sets/own-code")
     about = page.locator("#about")
     expect(about).to_have_text(re.compile(r"^/bin/train --epochs 4 · lr · 1 worker · 1 seed · reg"))
@@ -200,7 +200,7 @@ def test_a_set_without_a_target_shows_its_last_values(page: Page, master: StackC
 
 
 @pytest.mark.slow
-def test_sets_are_listed_and_lead_to_their_runs_by_swept_values(
+def test_the_list_of_sets_links_to_runs_grouped_by_swept_values(
     page: Page, master: StackConnection
 ) -> None:
     sign_in(page, master, "/sets")

@@ -1,4 +1,4 @@
-"""Steps and the time breakdown over time: what each rank did, with a straggler and a restart."""
+"""Steps and the time breakdown over time, for a run with a straggler and a restarted run."""
 
 import re
 import time
@@ -16,13 +16,13 @@ from tests.web import made
 from tests.web.conftest import Filled, drag, section, sign_in
 
 _SLOW, _RESTARTED = 1, 2
-# A step of the slow rank 1 takes 0.2 s, for half of which rank 0 waits.
+# A step of the slow rank 1 takes 0.2 s. Rank 0 waits for half of this time.
 _STEP, _WAIT, _EXCHANGE = 0.2, 0.1, 0.02
 _STEPS = 200
 
 
 def _train(run: Run, rank: int, first: int, last: int, began: float, at: float) -> None:
-    """Record steps from the first to the last one, which ended ``at`` seconds after the start."""
+    """Record steps ``first`` to ``last``; the last one ends ``at`` seconds after the start."""
     start = began + 2
     communicated = _EXCHANGE + (_WAIT if rank == 0 else 0.0)
     lines = [
@@ -75,7 +75,7 @@ def _make_restarted() -> None:
 
 @pytest.fixture(scope="module")
 def stepped(filled: Filled) -> Iterator[StackConnection]:
-    """A master with a run that has a straggler, and one that was restarted."""
+    """A master with a run that has a straggler, and a restarted run."""
     with filled(_make_slow, _make_restarted) as connection:
         yield connection
 
@@ -86,7 +86,7 @@ def visitor(page: Page, stepped: StackConnection) -> Page:
     return page
 
 
-def test_lanes_have_the_straggler_and_zoom_to_single_steps(
+def test_lanes_show_the_straggler_and_zoom_to_single_steps(
     visitor: Page, stepped: StackConnection
 ) -> None:
     visitor.goto(f"{stepped.url}/runs/{_SLOW}")
@@ -117,7 +117,7 @@ def test_lanes_have_the_straggler_and_zoom_to_single_steps(
     expect(steps.get_by_role("row").nth(1)).to_contain_text("50.0 %")
 
 
-def test_the_breakdown_over_time_equals_the_one_of_the_run(
+def test_the_breakdown_over_time_adds_up_to_that_of_the_run(
     visitor: Page, stepped: StackConnection
 ) -> None:
     with ApiClient(url=stepped.url, token=stepped.token) as client:
@@ -136,9 +136,7 @@ def test_the_breakdown_over_time_equals_the_one_of_the_run(
     expect(over_time.get_by_role("img", name=re.compile("of 2 workers over time"))).to_be_visible()
 
 
-def test_charts_of_tabs_that_were_never_opened_are_printed(
-    visitor: Page, stepped: StackConnection
-) -> None:
+def test_charts_in_unopened_tabs_are_printed(visitor: Page, stepped: StackConnection) -> None:
     visitor.goto(f"{stepped.url}/runs/{_RESTARTED}")
     expect(section(visitor, "Steps").get_by_role("img")).to_be_visible()
     visitor.wait_for_load_state("networkidle")

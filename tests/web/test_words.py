@@ -1,4 +1,4 @@
-"""Title, tags and note of a run: changed in its page, shown in the list, safe whatever they say."""
+"""Title, tags and note of a run: edited on its page, and shown in the list as text."""
 
 import re
 from collections.abc import Iterator
@@ -16,13 +16,13 @@ _RUN = 2
 
 @pytest.fixture
 def client(still: StackConnection) -> Iterator[ApiClient]:
-    """A client of the still master, whose run has no words again at the end."""
+    """A client of the still master. Afterwards, the run's title, tags and note are empty again."""
     with ApiClient(url=still.url, token=still.token) as client:
         yield client
         client.edit_run(_RUN, title="", tags=[], note="").result()
 
 
-def test_words_are_changed_in_the_page_and_shown_in_the_list(
+def test_title_tags_and_note_are_edited_on_the_page_and_shown_in_the_list(
     page: Page, watch: Watch, still: StackConnection, client: ApiClient
 ) -> None:
     sign_in(page, still, f"/runs/{_RUN}")

@@ -1,4 +1,4 @@
-"""The page of workers: what each of them is and does, now."""
+"""The page of workers: state and current activity of each worker."""
 
 import re
 
@@ -15,7 +15,7 @@ _FIRST, _SECOND = "local-mlbench-worker-0", "local-mlbench-worker-1"
 
 
 @pytest.mark.usefixtures("no_run_left")
-def test_each_worker_says_what_it_is_uses_and_works_on(
+def test_workers_show_their_state_resources_and_current_run(
     user: Page, connection: StackConnection, client: ApiClient
 ) -> None:
     user.goto(f"{connection.url}/workers")
@@ -24,7 +24,7 @@ def test_each_worker_says_what_it_is_uses_and_works_on(
         expect(worker).to_contain_text(re.compile("idle|exited"))
         expect(worker.get_by_role("img", name=re.compile("^CPU [0-9.]+ cores$"))).to_be_visible()
         expect(worker).to_contain_text("MB")
-    # The page finds out by itself what is new.
+    # The page updates without a reload.
     run = order_steps(client, "on-workers", steps=6000, rate=100)
     expect(worker.get_by_text("rank 1")).to_be_visible()
     expect(
@@ -45,7 +45,7 @@ def test_each_worker_says_what_it_is_uses_and_works_on(
 
 
 @pytest.mark.usefixtures("no_run_left")
-def test_a_node_is_closed_and_opened(user: Page, connection: StackConnection) -> None:
+def test_a_node_is_collapsed_and_expanded(user: Page, connection: StackConnection) -> None:
     user.goto(f"{connection.url}/workers")
     row = user.get_by_role("row", name=re.compile(f"^{_FIRST}"))
     expect(row).to_be_visible()
@@ -54,14 +54,14 @@ def test_a_node_is_closed_and_opened(user: Page, connection: StackConnection) ->
     node.press("Enter")
     expect(row).to_be_hidden()
     expect(user.get_by_role("link", name=re.compile(f"^{_FIRST}: "))).to_be_visible()
-    # A filter opens the nodes of what it finds.
+    # A filter expands the nodes of matching workers.
     user.get_by_label("Filter").fill("worker-0")
     expect(row).to_be_visible()
     expect(user).to_have_url(re.compile("filter=worker-0"))
 
 
 @pytest.mark.slow
-def test_an_empty_installation_says_what_to_do(page: Page, filled: Filled) -> None:
+def test_the_pages_of_an_empty_installation_suggest_commands(page: Page, filled: Filled) -> None:
     with filled() as connection:
         sign_in(page, connection, "/workers")
         expect(page.get_by_text("No workers")).to_be_visible()

@@ -1,39 +1,39 @@
-"""Noting all that goes wrong in a browser: what its console says, errors, requests that failed."""
+"""Collects the errors of a browser: console messages, exceptions and failed requests."""
 
 import re
 from dataclasses import dataclass, field
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Request, Response, WebError
 
-# A page that is left, and one that no longer needs an answer, end their requests themselves.
+# A page aborts its requests when the user leaves it or it no longer needs them.
 _ABORTED = "net::ERR_ABORTED"
 
 
 @dataclass
 class Watch:
-    """What went wrong in a browser so far. What breaks the pages' policy is told in its console."""
+    """The errors in a browser so far, including violations of the content security policy."""
 
     faults: list[str] = field(default_factory=list)
     expected: list[str] = field(default_factory=list)
     allowed: list[str] = field(default_factory=list)
 
     def follow(self, context: BrowserContext) -> None:
-        """Note from now on what goes wrong in any page of a context."""
+        """Collect errors of all pages of a context from now on."""
         context.on("console", self._hear)
         context.on("weberror", self._note_error)
         context.on("requestfailed", self._note_failure)
         context.on("response", self._note_answer)
 
     def expect(self, pattern: str) -> None:
-        """Say that faults which match are meant to be, and that there will be one."""
+        """Expect at least one error that matches a pattern."""
         self.expected.append(pattern)
 
     def allow(self, pattern: str) -> None:
-        """Say that faults which match may be, or not, as it happens."""
+        """Allow errors that match a pattern, without expecting one."""
         self.allowed.append(pattern)
 
     def check(self) -> None:
-        """Fail if something went wrong that was not expected, or not what was."""
+        """Fail if an error was not expected, or an expected error is missing."""
         wrong = [
             fault
             for fault in self.faults
