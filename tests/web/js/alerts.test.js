@@ -15,7 +15,7 @@ for (const [text, ...parts] of [
     deepEqual(headlineOf({ name: "MLBenchRunFailed", text }), parts);
   });
 
-test("the parts of a page share one request, and later ones hear the latest answer", async () => {
+test("all parts of a page share one request, and later subscribers get the last response", async () => {
   mock.timers.enable({ apis: ["setTimeout"] });
   const requests = [];
   globalThis.fetch = async (/** @type {any} */ path) => {

@@ -6,7 +6,7 @@ import { ApiError, get, now, post, query, remove } from "../../../master/mlbench
 /** The requests that were sent. @type {any[]} */
 let sent = [];
 
-/** Let the master answer so. */
+/** Make the master respond with this body. */
 function answer(/** @type {any} */ body, status = 200, headers = {}) {
   globalThis.fetch = async (path, options) => {
     sent.push([options.method, path, options.body]);
@@ -31,7 +31,7 @@ for (const [message, fields] of /** @type {[string, object][]} */ ([
   ["name: long; num_workers: at most 4", { name: "long", num_workers: "at most 4" }],
   ["args.goal: light_target says 90", { "args.goal": "light_target says 90" }],
   ["run 3 (first) is active", { "": "run 3 (first) is active" }],
-  // Messages may contain a semicolon.
+  // Messages may contain semicolons.
   [
     "num_cpus: whole cores only (not 1.5); seed: steps takes no seed; leave it out",
     { num_cpus: "whole cores only (not 1.5)", seed: "steps takes no seed; leave it out" },
@@ -53,7 +53,7 @@ test("JSON is sent and received", async () => {
   ]);
 });
 
-test("what the master says has not changed is not sent again", async () => {
+test("an unchanged response is taken from the cache", async () => {
   answer('{"id": 1}', 200, { ETag: '"a"' });
   const first = await get("/api/runs/7/");
   answer(null, 304);
@@ -63,17 +63,17 @@ test("what the master says has not changed is not sent again", async () => {
 for (const [body, status, error] of /** @type {[any, number, object][]} */ ([
   ['{"message": "gone"}', 404, { message: "gone", status: 404, isPassing: false }],
   ['{"message": "full"}', 503, { message: "full", status: 503, isPassing: true }],
-  // As a proxy answers while the master behind it starts.
+  // A proxy responds like this while the master behind it starts.
   ["<h1>Bad gateway</h1>", 502, { message: "The master's response is incomplete", isPassing: true }],
   [new Error("refused"), 0, { message: "The master does not respond", status: 0, isPassing: true }],
 ])) {
-  test(`${status} may pass: ${JSON.stringify(error)}`, async () => {
+  test(`a response with status ${status} raises ${JSON.stringify(error)}`, async () => {
     answer(body, status);
     await rejects(get("/api/pods/"), error);
   });
 }
 
-test("ages are told by the master's clock", async () => {
+test("the current time is the master's", async () => {
   const ahead = async (/** @type {number} */ seconds) => {
     answer("1", 200, { Date: new Date(Date.now() + 1000 * seconds).toUTCString() });
     await get("/");
@@ -83,7 +83,7 @@ test("ages are told by the master's clock", async () => {
   equal(await ahead(0.5), 0);
 });
 
-test("who is not signed in is led to signing in and back", async () => {
+test("a page without a session redirects to sign-in and back", async () => {
   /** @type {string[]} */
   const led = [];
   globalThis.location = /** @type {any} */ ({

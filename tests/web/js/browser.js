@@ -1,4 +1,4 @@
-// The little of a browser that the pages' modules ask for while they are loaded.
+// The parts of a browser that the modules of the pages use while they are loaded.
 
 process.env.TZ = "Europe/Zurich";
 
@@ -12,7 +12,7 @@ const page = Object.assign(new EventTarget(), {
 });
 Object.assign(globalThis, { document: page, matchMedia: () => new EventTarget() });
 
-// Node.js 20 has no groupBy, unlike the browsers that the pages need.
+// Node.js 20 lacks groupBy, which the supported browsers have.
 Map.groupBy ??= (items, keyOf) => {
   const groups = new Map();
   [...items].forEach((item, i) => groups.set(keyOf(item, i), [...(groups.get(keyOf(item, i)) ?? []), item]));

@@ -10,7 +10,7 @@ import { foldsOf, headlineOf, shortLabels, versionsOf } from "../../../master/ml
 import { styleOf } from "../../../master/mlbench_master/web/static/js/plot.js";
 import { formatSelection, parseSelection, toggled } from "../../../master/mlbench_master/web/static/js/side/side.js";
 
-test("an address selects each run once, and keeps the place that gives its colour", () => {
+test("the URL selects each run once and keeps its position, which determines the colour", () => {
   deepEqual(parseSelection("3, 1,3,x,2 7"), [{ id: 3, place: 0 }, { id: 1, place: 1 }, { id: 2, place: 4 }, { id: 7, place: 5 }]);
   deepEqual(parseSelection(""), []);
   const without = toggled(parseSelection("5,6,7"), 6);
@@ -20,7 +20,7 @@ test("an address selects each run once, and keeps the place that gives its colou
   equal(formatSelection(toggled(without, 7)), "5");
 });
 
-test("no two of twenty places look the same", () => {
+test("twenty runs have different styles", () => {
   const looks = Array.from({ length: 20 }, (_, place) => JSON.stringify(styleOf(place)));
   equal(new Set(looks).size, 20);
   deepEqual(styleOf(1), { colour: "--series-1", dash: "solid" });
@@ -44,16 +44,16 @@ for (const [axis, x, y] of /** @type {[string, number[], number[]][]} */ ([
   ["wall", [1, 2, 6], [3, 2, 1]],
   // Training time is interpolated.
   ["training", [0.5, 1.5, 2.5], [3, 2, 1]],
-  // Before the first step, it is not known.
+  // Training time is not known before the first step.
   ["step", [10, 50], [2, 1]],
 ])) {
-  test(`curves start together on the axis ${axis}`, () => {
+  test(`a curve has the positions of the axis ${axis}`, () => {
     const curve = recorded({ train_loss: LOSS, train_seconds: SECONDS, step: STEP }, axis);
     deepEqual([curve.x, curve.y], [x, y]);
   });
 }
 
-test("without its clock there is no curve", () => {
+test("a curve without its clock is not drawn", () => {
   deepEqual(recorded({ train_loss: LOSS }, "training").x, []);
 });
 
@@ -92,20 +92,20 @@ test("each target is marked once", () => {
   deepEqual(toMarks(results, "val_Prec@1"), [{ y: 97, text: "target 97 %" }]);
 });
 
-/** The rows of two runs with these seeds. */
+/** Return the rows of a comparison of two runs with these seeds. */
 function rows(/** @type {any[]} */ differences, /** @type {number[]} */ seeds, swept = [{}, {}], workers = [1, 1]) {
   const results = /** @type {any} */ (swept.map((values, i) => ({ run_id: i + 1, num_workers: workers[i], swept: values })));
   const manifests = seeds.map((seed, i) => ({ seed, limits: { max_bandwidth: Object.values(swept[i])[0] ?? null } }));
   return toRows({ differences, results }, /** @type {any} */ (manifests));
 }
 
-test("a swept option is not said to be without effect", () => {
+test("a swept option is listed as swept", () => {
   const [row, ...others] = rows([], [1, 1], [{ "batch-size": "128" }, { "batch-size": "64" }]);
   deepEqual([row.name, row.breaks, ...row.values], ["batch_size", "swept", "128", "64"]);
   deepEqual(others, []);
 });
 
-test("differences that break the comparison come first, and once", () => {
+test("differences that break the comparison come first, without duplicates", () => {
   const values = [{ value: "64", run_ids: [2] }, { value: "128", run_ids: [1] }];
   const differences = rows([{ name: "batch_size", breaks: "yes", values }], [1, 1], [{}, {}], [1, 2]);
   deepEqual(differences.map((row) => [row.name, row.breaks, ...row.values]), [
@@ -115,7 +115,7 @@ test("differences that break the comparison come first, and once", () => {
   deepEqual(rows([], [1, 1]), []);
 });
 
-test("a seed has a part in learning, and is told once, run by run", () => {
+test("different seeds are listed once, as a difference in learning", () => {
   const values = [{ value: "1", run_ids: [1] }, { value: "8", run_ids: [2] }];
   for (const judged of [[], [{ name: "seed", breaks: "learning", values }]])
     deepEqual(rows(judged, [1, 8]).map((row) => [row.name, row.breaks, ...row.values]), [["seed", "learning", "1", "8"]]);
@@ -161,7 +161,7 @@ test("groups of several runs have bars with the interval of their mean", () => {
   equal(chart.note, "mean of each group, 95 % interval");
 });
 
-test("single runs have a bar each, the fastest first", () => {
+test("each single run has a bar, sorted by time", () => {
   const ofRun = (/** @type {number} */ id, /** @type {number | null} */ mean) => group(1, 1, mean, { run_ids: [id] });
   const chart = bars([ofRun(1, 9), ofRun(2, null), ofRun(3, 3)], 9, null, 3);
   deepEqual(chart.bars.map(({ name, text }) => [name.replace(/[\u2068\u2069]/g, ""), text]), [["r #3", "3.00 s"], ["r #1", "9.00 s"], ["r #2", "not reached"]]);
@@ -169,7 +169,7 @@ test("single runs have a bar each, the fastest first", () => {
   deepEqual(bars([ofRun(1, null)], null).bars, []);
 });
 
-test("a run without a time is not called missed while it runs, and without a target it has no bar", () => {
+test("an active run is shown as running, and a run without a target has no bar", () => {
   const results = [{ state: "FINISHED" }, { state: "STARTED" }, { state: "FINISHED", target: null }].map((result, i) => ({
     ...{ run_id: i + 1, display_name: "r", swept: {}, target: { metric: "acc", value: 90 } },
     ...result,
@@ -179,7 +179,7 @@ test("a run without a time is not called missed while it runs, and without a tar
   deepEqual(chart.bars.map(({ text }) => text), ["9.00 s", "running"]);
 });
 
-test("speed-ups are drawn beside the ideal, if the workers differ", () => {
+test("speed-ups are drawn with the ideal line if numbers of workers differ", () => {
   const lines = toSpeedups([group(2, 1, 9, { speedup: 1 }), group(8, 1, 3, { speedup: 3 })]);
   deepEqual(lines.map(({ name, x, y }) => [name, x, y]), [
     ["ideal", [2, 8], [1, 4]],
@@ -188,7 +188,7 @@ test("speed-ups are drawn beside the ideal, if the workers differ", () => {
   deepEqual(toSpeedups([group(2, 1, 9, { speedup: 1 }), group(2, 1, 3, { speedup: 3 })]), []);
 });
 
-test("phases come in the order of a step", () => {
+test("phases are in the order of a training step", () => {
   const [{ text, pieces }] = toPhases([group(1, 1, 1, { phases: { other: 1, backward: 2, data: 3 } })]);
   equal(text, "6 s");
   deepEqual(pieces.map(({ name, value, colour }) => [name, value, colour]), [
@@ -198,7 +198,7 @@ test("phases come in the order of a step", () => {
   ]);
 });
 
-test("labels leave out what all groups share", () => {
+test("labels omit the common parts of all groups", () => {
   deepEqual(shortLabels(["2 workers, exchange ddp", "2 workers, exchange topk"]), ["ddp", "topk"]);
   deepEqual(shortLabels(["1 worker, lr 1", "2 workers, lr 1"]), ["1 worker", "2 workers"]);
   deepEqual(shortLabels(["lr 1, batch 2", "lr 1, batch 4", "lr 2, batch 4"]), ["lr 1, batch 2", "lr 1, batch 4", "lr 2, batch 4"]);
@@ -240,19 +240,19 @@ test("the headline is the most significant difference, with its interval", () =>
   ok(headlineOf(compared(wide)).detail.startsWith("1.24×, too few runs for an interval, p = 1"));
 });
 
-test("runs that cannot be compared have their reason as headline", () => {
+test("the headline of incomparable runs is the reason", () => {
   const reasons = ["target is 97 in run 1 and 80 in run 2", "data is other"];
   const { title, detail } = headlineOf(compared(EVIDENCE, { verdict: "no", title: "These runs cannot be compared", reasons }));
   deepEqual([title, detail], ["These runs cannot be compared", "Target is 97 in run 1 and 80 in run 2; 1 more"]);
 });
 
-test("single runs are compared without a time where throughput is the measure", () => {
+test("single runs without a time are compared by throughput", () => {
   const fastest = { group: 0, slowest: 1, times_faster: 1.5, measure: "samples_per_second" };
   const { title, detail } = headlineOf(compared(null, { fastest }));
   deepEqual([title, detail], ["powersgd is 1.50× as fast as ddp", "Single runs have no interval."]);
 });
 
-test("reasons are folded by kind with their counts", () => {
+test("reasons are grouped by kind and counted", () => {
   const notes = ["they differ", "run 3: the loss is NaN", "a caution"];
   const comparison = compared(EVIDENCE, { disturbed: ["run 6: a", "run 7: b"], notes, rule_violations: ["all runs: x", "run 1: y"] });
   comparison.results[2].outcome = { kind: "nan", text: "the loss is NaN" };
@@ -272,7 +272,7 @@ test("reasons are folded by kind with their counts", () => {
   equal(versionsOf([]), "");
 });
 
-test("without one of its runs there is no comparison", async () => {
+test("a comparison with a missing run fails", async () => {
   const paths = [];
   Object.assign(globalThis, { location: { search: "?by=lr%2Cepochs&target=acc%3E%3D9" } });
   globalThis.fetch = async (path) => {

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import "./browser.js";
 import { fileName, toCsv, toLatex, toMarkdown } from "../../../master/mlbench_master/web/static/js/export.js";
 
-test("a line’s points are rows of CSV, and no name is a formula", () => {
+test("the points of a line are rows of CSV, and names are not formulas", () => {
   const lines = [
     { name: '=1+1, "a"', x: [1, 2], y: [-0.5, null], lows: [-1, NaN], highs: [0, 1e-7], smooth: [-0.5, NaN] },
     { name: "b", x: [3], y: [4] },

@@ -16,12 +16,12 @@ function resultOf(/** @type {object[]} */ ...findings) {
   return /** @type {any} */ ({ findings });
 }
 
-test("a healthy run has no finding, nor has a run without a result", () => {
+test("a healthy run and a run without a result have no findings", () => {
   deepEqual(findingsOf(RUN, resultOf()), []);
   deepEqual(findingsOf(/** @type {any} */ ({ delivery: null }), null), []);
 });
 
-test("a finding of the result has its saving and a link to its evidence", () => {
+test("a finding of the result has a saving and a link to its evidence", () => {
   const [finding] = findingsOf(RUN, resultOf(LATE));
   deepEqual([finding.title, finding.text, finding.badge], [LATE.title, LATE.text, "saves 28.9 s"]);
   deepEqual([finding.link, finding.evidence], ["Show ranks", "?tab=overview#worst-ranks"]);
@@ -33,12 +33,12 @@ test("missing samples are a finding", () => {
   equal(finding.text, "2 of 10 samples. Grafana lacks them; pages and results do not.");
 });
 
-test("errors come first, then the others in the order of the result, at most three", () => {
+test("at most three findings are shown, errors first", () => {
   const all = [{ ...LATE, rule: "data" }, LATE, { ...LATE, rule: "nan", severity: "bad" }, { ...LATE, rule: "restarts" }];
   deepEqual(findingsOf(RUN, resultOf(...all)).map(({ kind }) => kind), ["nan", "data", "straggler"]);
 });
 
-test("an alert is a finding unless the page tells its problem already", () => {
+test("an alert is a finding unless a rule for findings covers it", () => {
   const alerts = ["MLBenchMemoryNearLimit", "MLBenchLossNotFinite", "MLBenchStraggler"].map((name) => ({ ...ALERT, name }));
   const [finding, ...others] = findingsOf(RUN, resultOf(), /** @type {any} */ (alerts));
   deepEqual([finding.title, finding.link, finding.evidence, others], ["Alert: memory near limit", "What to do", "/docs/runbooks/x.md", []]);

@@ -7,10 +7,10 @@ import * as format from "../../../master/mlbench_master/web/static/js/format.js"
 
 const { ago, bytes, count, duration, targetText } = format;
 const { metric, metricTitle, moment, number, percent, plural } = format;
-// Reports and the terminal write them alike: a test in Python reads the same file.
+// A Python test reads the same file, because reports and the terminal use the same formats.
 /** @type {[number, string][]} */
 const DURATIONS = JSON.parse(readFileSync(new URL("durations.json", import.meta.url), "utf8"));
-// As mlbench/contract/metric_titles.py has them: a test in Python reads the same file.
+// The titles of mlbench/contract/metric_titles.py. A Python test reads the same file.
 /** @type {Record<string, string>} */
 const TITLES = JSON.parse(readFileSync(new URL("metric-titles.json", import.meta.url), "utf8"));
 const noon = "2026-11-21T12:00:00Z";

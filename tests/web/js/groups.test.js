@@ -20,8 +20,8 @@ const CURVES = [
   { x: [1, 2, 6], y: [3.5, 3, 0] },
 ];
 
-test("a mean and its interval are those of SciPy, over the runs that are so far", () => {
-  // At each place, with v = [np.interp(place, x, y) of those with x[0] <= place <= x[-1]]:
+test("the mean and its interval equal SciPy's, over the runs that have reached each point", () => {
+  // For each position x, with v = [np.interp(x, run.x, run.y) for runs that cover x]:
   // np.mean(v) - scipy.stats.sem(v) * scipy.stats.t.ppf(0.975, len(v) - 1)
   const mean = meanOf(CURVES);
   deepEqual(mean.x, [0, 0.5, 1, 1.5, 2, 3, 4, 6]);
@@ -32,13 +32,13 @@ test("a mean and its interval are those of SciPy, over the runs that are so far"
   near(mean.highs.map((high, i) => high + mean.lows[i]), mean.y.map((y, i) => (mean.counts[i] > 2 ? 2 * y : NaN)));
 });
 
-test("of a curve that goes back, what was done again counts, and what is no number has no part", () => {
+test("the mean uses the repeated part of a restarted curve, and ignores NaN", () => {
   const { x, y, counts } = meanOf([{ x: [0, 1, 2, 1, 2, 3], y: [9, 9, 9, 5, NaN, 3] }]);
   deepEqual([x, y, counts], [[0, 1, 3], [9, 5, 3], [1, 1, 1]]);
   deepEqual(meanOf([]).x, []);
 });
 
-test("each group is a line of one colour that says of how many runs it is", () => {
+test("each group is a line of one colour, labelled with its number of runs", () => {
   const groups = /** @type {any} */ ([
     { label: "a", run_ids: [9, 1] }, { label: "empty", run_ids: [3] }, { label: "b", run_ids: [2] },
   ]);
@@ -51,7 +51,7 @@ test("each group is a line of one colour that says of how many runs it is", () =
   equal(toCsv([lines[1]], {}).split("\r\n")[1], "b (1 run),0.5,5,,,1");
 });
 
-test("runs are smoothed before their mean is taken", () => {
+test("runs are smoothed before the mean is computed", () => {
   const groups = /** @type {any} */ ([{ label: "a", run_ids: [1, 2] }]);
   const results = /** @type {any} */ ([{ run_id: 1 }, { run_id: 2 }]);
   const curves = [{ x: [0, 4], y: [0, 3] }, { x: [0, 4], y: [2, 5] }];

@@ -23,7 +23,7 @@ for (const [what, target, valueAt, expected] of /** @type {any[]} */ ([
   ["a perplexity that falls to 30", PERPLEXITY, (t) => 30 + 400 * Math.exp(-t / 60), 60 * Math.log(400 / 20)],
   ["a noisy accuracy", ACCURACY, (t) => 95 - 85 * Math.exp(-t / 100) + 0.3 * Math.sin(7 * t), 100 * Math.log(85 / 5)],
 ]))
-  test(`the forecast of ${what} is right within a tenth`, () => {
+  test(`the forecast of ${what} is accurate to 10 %`, () => {
     const ahead = forecast(curve(150, valueAt), target);
     ok(Math.abs(ahead.seconds - expected) < expected / 10, `${ahead.seconds} instead of ${expected}`);
     equal(ahead.way.seconds[0], 150);
@@ -44,9 +44,9 @@ for (const [what, ...args] of /** @type {any[]} */ ([
 for (const [seconds, text] of /** @type {[number, string][]} */ ([
   [0, "any moment"], [43.4, "≈ 43 s"], [372, "≈ 6.2 min"], [9000, "≈ 2.5 h"], [400_000, "≈ 4.6 d"],
 ]))
-  test(`${seconds} s are roughly "${text}"`, () => equal(roughly(seconds), text));
+  test(`${seconds} s are rounded to "${text}"`, () => equal(roughly(seconds), text));
 
-test("the rest of a run is that to its target, its last epoch or its deadline", () => {
+test("the remaining time of a run ends at its target, last epoch or deadline", () => {
   const ahead = { seconds: 100, way: { seconds: [], values: [] } };
   deepEqual(timeLeft({ ...RUN, deadline_seconds: 60 }, null, ahead, 40), { left: 60, until: "target" });
   const epochs = /** @type {any} */ ({ epochs: 31 });
@@ -74,7 +74,7 @@ function pod(state, seconds, run_id = null) {
   return /** @type {any} */ ({ name: "w", state, seen_at, run_id, rank: run_id && 1 });
 }
 
-test("workers are counted by state, and silent ones say for how long", () => {
+test("workers are counted by state, and silent workers have the time since their last heartbeat", () => {
   const pods = [pod("running", 1, 3), pod("running", 2, 3), pod("idle", 1), pod("idle", 211), pod(null, null)];
   equal(countsOf(pods, NOW), "2 busy, 1 idle, 1 starting, 1 silent");
   const activities = ["running", "running", "idle", "silent for 3 min 31 s", "starting, no heartbeat yet"];
@@ -83,7 +83,7 @@ test("workers are counted by state, and silent ones say for how long", () => {
   equal(activityOf(pod("running", 1), NOW), "stopping its process");
 });
 
-test("the resources of a run are said in a few words", () => {
+test("the resources of a run have a short description", () => {
   equal(resourcesOf(RUN), "2 workers");
   equal(resourcesOf({ ...RUN, num_workers: 1, num_cpus: 1, gpu_enabled: true }), "1 worker, 1 core each, GPU");
 });

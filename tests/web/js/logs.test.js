@@ -3,12 +3,12 @@ import { test } from "node:test";
 
 import { matchesIn, pieceOf, shownLine } from "../../../master/mlbench_master/web/static/js/run/logs.js";
 
-/** A piece made of what the API returns for some bytes of a log. */
+/** Return a piece of a log from the API's response for a range of bytes. */
 function piece(/** @type {Buffer} */ log, start = 0, end = log.length, isWhole = false) {
   return pieceOf({ text: log.toString("utf8", start, end), start, offset: end }, isWhole);
 }
 
-test("an unfinished line is fetched again with what follows it", () => {
+test("an incomplete line is fetched again with the rest", () => {
   const log = Buffer.from("eins\nzwölf\ndrei\n");
   const first = piece(log, 0, 9);
   deepEqual([first.lines, first.rest, first.end, first.offset], [["eins"], "zwö", 5, 9]);
@@ -16,13 +16,13 @@ test("an unfinished line is fetched again with what follows it", () => {
   deepEqual([second.lines, second.rest, second.end], [["zwölf", "drei"], "", log.length]);
 });
 
-test("a log may be empty, or one line that goes on", () => {
+test("a log may be empty or consist of one incomplete line", () => {
   deepEqual(piece(Buffer.from("")), { start: 0, end: 0, offset: 0, lines: [], rest: "" });
   deepEqual(piece(Buffer.from("one")), { start: 0, end: 0, offset: 3, lines: [], rest: "one" });
   deepEqual(piece(Buffer.from("one"), 0, 3, true), { start: 0, end: 3, offset: 3, lines: ["one"], rest: "" });
 });
 
-test("an unfinished line is broken if it is long, or if the number of its bytes is unknown", () => {
+test("an incomplete line is split if it is long or contains invalid bytes", () => {
   const invalid = piece(Buffer.from("one\n\xff\xff", "latin1"));
   deepEqual([invalid.lines, invalid.rest, invalid.end], [["one", "\ufffd\ufffd"], "", 6]);
   const bar = Buffer.from("\r 10 %".repeat(20_000));
@@ -40,7 +40,7 @@ for (const [line, shown] of [
   ["\x1b[", "\x1b["],
   ["x".repeat(10_000), `${"x".repeat(4000)}… (10000 characters)`],
 ]) {
-  test(`a terminal shows ${JSON.stringify(line).slice(0, 40)} so`, () => equal(shownLine(line), shown));
+  test(`${JSON.stringify(line).slice(0, 40)} is shown like in a terminal`, () => equal(shownLine(line), shown));
 }
 
 for (const [line, search, parts] of /** @type {[string, string, string[]][]} */ ([
@@ -49,7 +49,7 @@ for (const [line, search, parts] of /** @type {[string, string, string[]][]} */ 
   ["none", "x", ["none"]],
   ["none", "", ["none"]],
   [".*", "*", [".", "*", ""]],
-  // In lowercase it has one letter more.
+  // The lowercase form of İ has one more character.
   ["İx", "X", ["İ", "x", ""]],
 ])) {
   test(`"${search}" is highlighted in "${line}"`, () => deepEqual(matchesIn(line, search), parts));

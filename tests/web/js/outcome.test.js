@@ -44,7 +44,7 @@ for (const [text, state, fields] of [
     deepEqual(outcomeOf(run(fields)).slice(0, 2), [state, text]);
   });
 
-test("the tooltip of a chip is the outcome in a sentence, or else the reason", () => {
+test("the tooltip of a chip is the outcome as a sentence, or else the reason", () => {
   equal(outcomeOf(run({ outcome: outcome("hung"), reason: "late" }))[2], "hung, in a sentence");
   equal(outcomeOf(run({ state: "FAILED", reason: "rank 1 exited" }))[2], "rank 1 exited");
   equal(outcomeOf(run({ state: "INITIALIZED" }))[2], "waiting in the queue");

@@ -15,7 +15,7 @@ test("no line connects two attempts", () => {
   deepEqual(parts([1, 2, 3], [5, NaN, 3], { moments }), [[[1], [5]], [[2, 3], [null, 3]]]);
 });
 
-test("what has no place on an axis is left out", () => {
+test("values that an axis cannot show are left out", () => {
   deepEqual(parts([1, NaN, 2, 3], [5, 4, Infinity, 1e308]), [[[1, 2, 3], [5, null, null]]]);
   deepEqual(parts([0, 1, 2], [5, 0, 3], { xType: "log", yType: "log" }), [[[1, 2], [null, 3]]]);
 });
@@ -23,5 +23,5 @@ test("what has no place on an axis is left out", () => {
 for (const [value, text] of /** @type {[number, string][]} */ ([
   [0, "0"], [0.25, "0.25"], [-12_500, "-12.5K"], [3e9, "3B"], [1e-7, "1e-7"], [2.5e20, "2.5e+20"],
 ])) {
-  test(`an axis writes ${value} as ${text}`, () => equal(tick(value), text));
+  test(`an axis formats ${value} as ${text}`, () => equal(tick(value), text));
 }

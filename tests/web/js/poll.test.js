@@ -12,7 +12,7 @@ let errors = [];
 let polling;
 let isOver = false;
 
-/** Poll a task that answers so; the last answer is repeated. */
+/** Poll a task with these responses; the last one is repeated. */
 function start(/** @type {(number | null | "away" | "wrong")[]} */ ...answers) {
   const task = async () => {
     if (isOver) return null;
@@ -24,7 +24,7 @@ function start(/** @type {(number | null | "away" | "wrong")[]} */ ...answers) {
   polling = poll(task, (error) => errors.push(error.message));
 }
 
-/** Let so many milliseconds pass. */
+/** Advance the clock. */
 async function pass(/** @type {number} */ ms) {
   await settle();
   mock.timers.tick(ms);
@@ -53,7 +53,7 @@ afterEach(async () => {
   mock.timers.reset();
 });
 
-test("it asks until nothing can change", async () => {
+test("polling ends when the task returns null", async () => {
   start(1000, 1000, null);
   await pass(999);
   equal(calls, 1);
@@ -64,7 +64,7 @@ test("it asks until nothing can change", async () => {
   equal(calls, 3);
 });
 
-test("a hidden page asks less often", async () => {
+test("a hidden page polls less often", async () => {
   hide(true);
   start(1000);
   await pass(5999);
@@ -83,7 +83,7 @@ test("an ended poll stays ended when the page is shown again", async () => {
   equal(calls, 2);
 });
 
-test("while the master is away it says so, and asks less and less often", async () => {
+test("an unreachable master is reported, and polled at increasing intervals", async () => {
   start(1000, "away", "away", 1000);
   await pass(0);
   equal(connection.hidden, true);
@@ -100,7 +100,7 @@ test("while the master is away it says so, and asks less and less often", async 
   deepEqual(errors, []);
 });
 
-test("any other error ends it, until it is called again", async () => {
+test("any other error ends polling until the next explicit call", async () => {
   start("wrong", 1000);
   await pass(100_000);
   deepEqual([calls, errors], [1, ["It is gone"]]);
@@ -109,7 +109,7 @@ test("any other error ends it, until it is called again", async () => {
   deepEqual([calls, errors], [3, ["It is gone"]]);
 });
 
-test("no poll that has ended says that the master is away", async () => {
+test("the report of an unreachable master disappears when polling ends", async () => {
   start("away", "wrong");
   await pass(0);
   equal(connection.hidden, false);
@@ -117,7 +117,7 @@ test("no poll that has ended says that the master is away", async () => {
   equal(connection.hidden, true);
 });
 
-test("it asks at once", async () => {
+test("an explicit call polls immediately", async () => {
   start(5000);
   await pass(0);
   polling.now();

@@ -9,7 +9,7 @@ import { operationsOf, peaksOf } from "../../../master/mlbench_master/web/static
 import { addedTo, few, figuresOf, judgeDelivery } from "../../../master/mlbench_master/web/static/js/run/progress.js";
 import { rankFigures, worstFirst } from "../../../master/mlbench_master/web/static/js/run/ranks.js";
 
-/** A series whose points stand for one sample each. */
+/** Return a series whose points stand for one sample each. */
 function of(/** @type {number[]} */ times, /** @type {number[]} */ values) {
   return { times, values, lows: values, highs: values };
 }
@@ -33,7 +33,7 @@ for (const [metrics, target, charts] of /** @type {[string[], string | null, obj
   });
 }
 
-test("ranks are drawn as they were chosen, and as one curve if they recorded the same", () => {
+test("selected ranks are drawn, as one curve if their values are equal", () => {
   const different = new Map([[0, of([1, 2], [1, 2])], [1, of([1, 2], [3, 4])]]);
   const drawn = (/** @type {any} */ ranks, /** @type {string} */ chosen) =>
     curves.curvesOf("loss", ranks, chosen).map(({ name, series }) => [name, ...series.values]);
@@ -56,35 +56,35 @@ for (const [seconds, unit, place] of /** @type {[number, string, number][]} */ (
   });
 }
 
-/** The times and values of the throughput of ranks. */
+/** Return times and values of the throughput of ranks. */
 function throughput(/** @type {any[]} */ samples, /** @type {any[]} */ clocks = []) {
   const { times, values } = curves.throughput(new Map(samples.entries()), new Map(clocks.entries()));
   return [times, values];
 }
 
-test("throughput is by time itself if no training time is known", () => {
+test("throughput uses wall-clock time if the training time is not known", () => {
   const samples = of([0, 1000, 3000], [0, 50, 250]);
   deepEqual(throughput([samples]), [[1000, 3000], [50, 100]]);
   const clock = of([0, 3000], [0, 1.5]);
   deepEqual(throughput([samples], [clock]), [[1000, 3000], [100, 200]]);
 });
 
-test("the throughput of a few steps is part of that of the next second", () => {
+test("the throughput of a short interval is merged into the next one", () => {
   const samples = of([0, 1000, 2000, 2050, 3000], [0, 100, 200, 201, 300]);
   deepEqual(throughput([samples]), [[1000, 2000, 3000], [100, 100, 100]]);
-  // A run of less than ten seconds has shorter parts.
+  // The minimum interval is shorter in a run of less than ten seconds.
   deepEqual(throughput([of([0, 100, 200], [0, 10, 20])]), [[100, 200], [100, 100]]);
 });
 
-test("throughput is summed up over the ranks", () => {
+test("throughput is the sum over all ranks", () => {
   const [first, second] = [of([0, 1000, 2000], [0, 10, 20]), of([0, 2000], [0, 200])];
   deepEqual(throughput([first, second]), [[1000, 2000], [110, 110]]);
-  // One that was stopped has recorded less: then it is not known how fast all were.
+  // The total ends where a stopped rank has no more samples.
   const stopped = of([0, 1000], [0, 100]);
   deepEqual(throughput([first, stopped]), [[1000], [110]]);
 });
 
-test("a restart is no progress, and one total tells no rate", () => {
+test("a restart is not progress, and a single total has no rate", () => {
   const samples = of([0, 1000, 2000, 3000], [0, 100, 30, 80]);
   deepEqual(throughput([samples]), [[1000, 3000], [100, 50]]);
   deepEqual(throughput([of([0], [5])]), [[], []]);
@@ -93,7 +93,7 @@ test("a restart is no progress, and one total tells no rate", () => {
 
 const WORKER = { rank: 0, pod: "", exit_code: null, stopped: "", processes: [0] };
 
-test("each process of a worker is a rank with its figures", () => {
+test("each process of a worker is a rank with its own results", () => {
   const ranks = /** @type {any[]} */ ([0, 2].map((rank) => ({ rank, steps: 10 })));
   const processes = [[0, 1], [2]];
   const workers = processes.map((its, rank) => ({ ...WORKER, rank, processes: its }));
@@ -107,14 +107,14 @@ test("each process of a worker is a rank with its figures", () => {
   equal(rankFigures(workers, null).length, 3);
 });
 
-test("ranks are listed worst first: failed ones, then by their own time per step", () => {
+test("failed ranks are listed first, then the ranks with the longest compute time per step", () => {
   const rank = (number, seconds, exit_code = 0) =>
     /** @type {any} */ ({ rank: number, worker: { ...WORKER, exit_code }, figures: seconds && { compute_seconds: seconds } });
   const rows = worstFirst([rank(0, 0.05), rank(1, 0.12), rank(2, null), rank(3, 0.01, 3)]);
   deepEqual(rows.map((row) => row.rank), [3, 1, 0, 2]);
 });
 
-test("a rank's wait is that of its worker over all attempts, if stragglers were measured", () => {
+test("a rank's wait is the sum over all attempts of its worker, if stragglers were measured", () => {
   const parts = [{ rank: 0, seconds: { waiting: 2 } }, { rank: 0, seconds: { waiting: 3 } }, { rank: 1, seconds: {} }];
   const workers = [0, 1].map((rank) => ({ ...WORKER, rank, processes: [rank] }));
   const waits = (stragglers) =>
@@ -128,7 +128,7 @@ const RUN = {
   ...{ seed: null, max_bandwidth: null, faults: null, set_name: null, created_at: "2026-01-02T03:04:05Z", state: "FINISHED", target: null, user: "" },
 };
 
-test("the head has the settings that tell a run from others, without usual ones", () => {
+test("the header has the distinctive settings of a run, without defaults", () => {
   const settings = { learning_rate: 0.1, batch_size: 64, exchange: "ddp", momentum: 0.9 };
   const run = { ...RUN, settings, swept: { batch_size: "64" }, seed: 0, attempt: 2, max_restarts: 3, tags: ["paper"] };
   const facts = factsOf(/** @type {any} */ (run), null, "0123456789abcdef", 0);
@@ -138,7 +138,7 @@ test("the head has the settings that tell a run from others, without usual ones"
   deepEqual([facts[0].value, facts.at(-1).value], ["train.py", "paper"]);
 });
 
-test("figures of a result that cannot be loaded are not known", () => {
+test("results that could not be loaded are shown as not known", () => {
   const target = { metric: "val_global_Prec@1", value: 90, lower_is_better: false };
   const run = /** @type {any} */ ({ ...RUN, target });
   const values = (result, state) => figuresOf(run, result, 0, state).map(([, value]) => value);
@@ -150,7 +150,7 @@ test("figures of a result that cannot be loaded are not known", () => {
   deepEqual(figuresOf(run, result, 0).map(([name]) => name)[0], "Validation accuracy");
 });
 
-test("messages are found by operation, in the order in which they were measured", () => {
+test("messages are grouped by operation, in the order of measurement", () => {
   const metrics = {
     message_bytes: of([1, 2, 3], [8, 4, 8]),
     broadcast_float32_seconds: of([3], [2e-6]),
@@ -187,7 +187,7 @@ for (const [fields, verdict, text] of /** @type {[any, string, RegExp][]} */ ([
   });
 }
 
-test("a clock places moments of its rank, or else of any, from its zero on; the last epoch has an end", () => {
+test("times are placed by the clock of their rank, or else of any rank, and the last epoch has an end", () => {
   const clock = (values) => ({ times: [0, 1000, 2000], values, lows: values, highs: values });
   const ranks = new Map([[0, clock([0, 300, 600])], [1, clock([0, 100, 600])]]);
   const training = curves.clockAxis("training", ranks);
@@ -200,15 +200,15 @@ test("a clock places moments of its rank, or else of any, from its zero on; the 
   deepEqual(curves.clockAxis("epoch", new Map()).place([1]), [NaN]);
 });
 
-test("a file's address escapes all that means something there", () => {
+test("special characters in the URL of a file are escaped", () => {
   const file = { name: "a b/c?d#e.png", rank: 3, attempt: 2 };
   equal(pathOf(1, file), "/api/runs/1/files/a%20b/c%3Fd%23e.png?rank=3&attempt=2");
 });
 
-test("of many warnings alike, the first are shown and the others counted", () =>
+test("the first of many similar warnings are shown, and the others counted", () =>
   deepEqual(few([..."abcdef"]), ["a", "b", "c", "d", "2 more, see the API"]));
 
-test("samples that came too late are told by their origin", () => {
+test("late samples are reported by origin", () => {
   const at = "2026-03-01T09:21:29.347960Z";
   const tell = (samples, of_lost_ranks) =>
     addedTo({ added: { samples, of_lost_ranks, first_at: at, last_at: at } }).map((text) => text.split(",")[0]);

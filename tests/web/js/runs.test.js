@@ -8,23 +8,23 @@ import { CUSTOM, defaultName, toOrder } from "../../../master/mlbench_master/web
 
 const FIELDS = ["num_workers", "seed", "num_cpus", "gpu_enabled", "backend", "max_restarts"];
 
-/** What the form says. @returns {any} */
+/** A form with these fields. @returns {any} */
 function form(/** @type {object} */ fields) {
   return { name: "mine", benchmark: "digits", num_workers: 2, ...fields };
 }
 
-test("an order leaves out defaults", () => {
+test("a request omits defaults", () => {
   const values = form({ seed: 0, num_cpus: null, gpu_enabled: false, args: "" });
   const expected = { name: "mine", benchmark: "digits", num_workers: 2, seed: 0 };
   deepEqual(toOrder(values), expected);
 });
 
-test("options are lines of the form", () => {
+test("options are read from lines of the form", () => {
   const { args } = toOrder(form({ args: "learning_rate = 1e-2\n\nnote=a=b" }));
   deepEqual(args, { learning_rate: "1e-2", note: "a=b" });
 });
 
-test("a default name has what runs, and when", () => {
+test("a default name has the benchmark or command, and the time", () => {
   const now = new Date(2026, 10, 21, 9, 5, 7);
   equal(defaultName(form({}), now), "digits-20261121-090507");
   const own = { benchmark: CUSTOM, custom_image_command: "./My Train.py --a" };
@@ -56,7 +56,7 @@ function run(/** @type {object} */ fields) {
   };
 }
 
-test("a benchmark is run again with its options", () => {
+test("a benchmark is repeated with its options", () => {
   const again = { name: "digits-2", num_workers: 2, benchmark: "digits", queue: true };
   deepEqual(toNextOrder(run({}), FIELDS), again);
   const args = { epochs: "3", backend: "mpi", seed: "0", device: "cuda" };
@@ -67,7 +67,7 @@ test("a benchmark is run again with its options", () => {
     args: { epochs: "3" },
     backend: "mpi",
   });
-  // Options that are no fields of the order stay options.
+  // Options that are not fields of the request stay options.
   const options = { seed: "7", device: "cuda" };
   deepEqual(toNextOrder(run({ args: options }), FIELDS).args, options);
 });
@@ -78,7 +78,7 @@ for (const [backend, isOnAll, expected] of /** @type {[string, boolean, object][
   ["mpi", true, { backend: "custom_backend", custom_backend: "mpi", run_all_nodes: true }],
   ["ring", false, { backend: "custom_backend", custom_backend: "ring" }],
 ])) {
-  test(`a command is run again with ${JSON.stringify(expected)}`, () => {
+  test(`a command is repeated with ${JSON.stringify(expected)}`, () => {
     const own = { benchmark: "", image: "me/code:1", command: "python 'a b.py'" };
     deepEqual(toNextOrder(run({ ...own, backend, run_all_nodes: isOnAll }), FIELDS), {
       name: "digits-2",
@@ -101,7 +101,7 @@ for (const [name, following] of [
   [`${"a".repeat(97)}-bc`, `${"a".repeat(97)}-2`],
   [`${"a".repeat(98)}-9`, `${"a".repeat(97)}-10`],
 ]) {
-  test(`${following} comes after ${name}`, () => equal(nextName(name), following));
+  test(`the name after ${name} is ${following}`, () => equal(nextName(name), following));
 }
 
 for (const [command, code] of [
@@ -111,7 +111,7 @@ for (const [command, code] of [
   ["./own.sh", "own.sh"],
   ["/usr/bin/true", "true"],
 ]) {
-  test(`${command} is called ${code}`, () => equal(codeOf({ benchmark: "", command }), code));
+  test(`the code of ${command} is ${code}`, () => equal(codeOf({ benchmark: "", command }), code));
 }
 
 test("a failed run is explained by its error", () => {
@@ -120,19 +120,19 @@ test("a failed run is explained by its error", () => {
   equal(errorOf({ reason: "why\n[rank0]: a.b_c.WorldError: lost [1]: x" }), "WorldError: lost [1]: x");
 });
 
-test("a loss that is no number is named with its first such step", () => {
+test("a NaN loss is reported with its first step", () => {
   const loss = { metric: "train_loss", rank: "0", step: 1200, since: "2026-01-01T00:00:00Z" };
   equal(notFiniteOf({ not_finite: loss }), "Training loss is not a number since step 1,200");
   equal(notFiniteOf({ not_finite: { ...loss, step: null } }), "Training loss is not a number");
   equal(notFiniteOf({ not_finite: null }), "");
 });
 
-test("swept values have the names of their options in words", () => {
+test("swept values have readable option names", () => {
   equal(sweptOf({ swept: { learning_rate: "0.1", exchange: "topk" } }), "learning rate 0.1, exchange topk");
   equal(sweptOf({ swept: {} }), "");
 });
 
-test("a run says where it was imported from, or who started it", () => {
+test("a run shows its origin or its launcher", () => {
   const imported = { installation: "lab", run_id: 3, imported_at: "", set_name: null, slot: null };
   equal(originOf({ origin: imported, launcher: "slurm" }), "run 3 of lab");
   equal(originOf({ origin: null, launcher: "slurm" }), "started by slurm");

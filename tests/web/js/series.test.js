@@ -6,7 +6,7 @@ import * as series from "../../../master/mlbench_master/web/static/js/series.js"
 const { append, areSame, byMetric, combine, counterAt } = series;
 const { mean, rate, sum } = series;
 
-/** A series; where lows and highs are not given, they are the values. */
+/** Return a series; lows and highs default to the values. */
 function of(/** @type {number[]} */ times, /** @type {number[]} */ values, columns = {}) {
   return { times, values, lows: values, highs: values, ...columns };
 }
@@ -41,7 +41,7 @@ test("later points are appended", () => {
   deepEqual(append(first, EMPTY), first);
 });
 
-test("a counter grows per second, also after a reset", () => {
+test("the rate of a counter is per second, even after a reset", () => {
   const counter = of([1000, 2000, 4000, 5000], [10, 20, 60, 5]);
   deepEqual(rate(counter), of([2000, 4000, 5000], [10, 20, 5]));
   deepEqual(rate(of([1], [1])), EMPTY);
@@ -59,7 +59,7 @@ test("names are split into metric and rank", () => {
   ]);
 });
 
-test("an answer is grouped by metric and rank", () => {
+test("a response is grouped by metric and rank", () => {
   const point = { date: "1970-01-01T00:00:01.000000Z", value: "1" };
   const metrics = byMetric({ "loss @ 0": [point], "loss @ 1": [point, point], epoch: [] });
   const lengths = [...metrics].map(([metric, ranks]) => [
@@ -69,7 +69,7 @@ test("an answer is grouped by metric and rank", () => {
   deepEqual(lengths, [["loss", [[0, 1], [1, 2]]], ["epoch", [[null, 0]]]]);
 });
 
-test("a clock is interpolated, and stands still before it falls", () => {
+test("a clock is interpolated, and constant before a reset", () => {
   const clock = of([10, 20, 30, 40], [0, 5, 5, 2]);
   deepEqual(counterAt(clock, [5, 10, 16, 25, 36, 40, 99]), [NaN, 0, 3, 5, 5, 2, 2]);
 });
@@ -80,9 +80,9 @@ test("a counter is interpolated by its lows", () => {
   deepEqual(values, [NaN, 100, 150, 200, 200, 10, 15]);
 });
 
-test("series are combined where they are near", () => {
+test("series are combined at close times", () => {
   const first = of([0, 10, 20, 30], [1, 1, 1, 1]);
-  // A moment later, and without an end.
+  // Slightly later, and without the last point.
   const second = of([1, 11], [3, 5], { lows: [2, 4], highs: [4, 9] });
   deepEqual(combine(first, [first, second], mean), {
     times: [0, 10, 20, 30],
@@ -92,7 +92,7 @@ test("series are combined where they are near", () => {
   });
 });
 
-test("NaN is left out of what is combined", () => {
+test("NaN is left out of combined series", () => {
   const grid = of([0, 10, 20], [1, 1, 1]);
   deepEqual(combine(grid, [of([0, 10, 20], [7, NaN, 9])], sum).values, [7, NaN, 9]);
 });
@@ -103,11 +103,11 @@ for (const [columns, expected] of /** @type {[number[][], boolean][]} */ ([
   [[[1, 2, 3, 4], [1, 2]], false],
   [[[1, 2], [1, 3]], false],
 ])) {
-  test(`${JSON.stringify(columns)} are the same: ${expected}`, () =>
+  test(`equality of ${JSON.stringify(columns)}: ${expected}`, () =>
     equal(areSame(columns.map((values) => of([...values.keys()], values))), expected));
 }
 
-test("points with foreign dates are left out, unless there are no others", () => {
+test("points outside the time of the run are left out, unless all are outside", () => {
   const posted = of([0, 100_000, 104_000, 110_500, 200_000], [1, 2, 3, 4, 5]);
   const { series: inside, outside } = series.within(posted, 100_000, 110_000);
   deepEqual([inside.times, inside.values, outside], [[100_000, 104_000, 110_500], [2, 3, 4], 2]);

@@ -20,7 +20,7 @@ const groups = [
 const fastest = { group: 1, slowest: 0, times_faster: 5.219, measure: "training_seconds_to_target", p: 0.0002, can_tell: true, second: null, second_p: null };
 const comparison = /** @type {any} */ ({ groups, results: [1, 2], findings: { verdict: "disturbed", why: "", fastest } });
 
-test("the answer is the best combination with its interval in one unit", () => {
+test("the headline is the best combination, with its interval in the same unit", () => {
   deepEqual(answer.answerOf(comparison, true), { title: "Fastest: learning rate 1, batch size 64 — ", mean: "0.73 s", interval: "0.68 to 0.79 s" });
   equal(answer.answerOf(comparison, false).title, "Fastest so far: learning rate 1, batch size 64 — ");
   const rates = groups.map((one, i) => ({ ...one, training_seconds_to_target: null, samples_per_second: summary(1000 * (2 - i)) }));
@@ -29,7 +29,7 @@ test("the answer is the best combination with its interval in one unit", () => {
   equal(answer.answerOf({ ...comparison, groups: [group({}, null)] }, true), null);
 });
 
-test("chips say whether runs are comparable, the lead with its p, and contention with its cost", () => {
+test("chips show comparability, the lead with its p-value, and the cost of contention", () => {
   deepEqual(
     answer.chipsOf(comparison).map(({ state, text }) => [state, text]),
     [["yes", "Comparable"], ["yes", "5.22× the slowest, p < 0.001"], ["", "CPU contention 2 %, costs about 3 %"]],
@@ -41,7 +41,7 @@ test("chips say whether runs are comparable, the lead with its p, and contention
   );
 });
 
-test("a range names its unit once", () => {
+test("an interval has its unit once", () => {
   const write = (/** @type {any} */ seconds) => answer.writerOf([group({}, seconds)], answer.MEASURES.time).interval(group({}, seconds));
   equal(write(summary(0.2, 0.15, 0.25)), "0.150 to 0.250 s");
   equal(write(summary(61, 50, 70)), "50.00 to 70.00 s");
@@ -54,12 +54,12 @@ test("a group with more workers has its speed-up and efficiency", () => {
   equal(scalingOf(scaled[0], scaled), "");
 });
 
-test("the best groups come first, without those that have no mean", () => {
+test("groups are sorted by mean, without groups that have none", () => {
   const missed = group({}, summary(null));
   deepEqual(answer.bestFirst([missed, ...groups], answer.MEASURES.time), [groups[1], groups[0]]);
 });
 
-test("the plan has a row for each run, and for a slot without one", () => {
+test("the plan has a row for each run and for each open slot", () => {
   const trial = { run_id: 7 };
   const slots = [{ number: 1, is_open: false, trials: [trial] }, { number: 2, is_open: true, trials: [] }];
   const rows = rowsOf(/** @type {any} */ ({ slots }), /** @type {any} */ ([{ run_id: 7 }]));

@@ -15,7 +15,7 @@ const SERIES = new Map([
   ["communication_seconds", new Map([[0, total([0, 0.75, 1.5, 2, 0])], [2, total([0, 0.25, 0.5, 0.5, 1.5])]])],
 ]);
 
-test("a bin has the seconds of each rank; none where it made no step, or began again", () => {
+test("a bin has the seconds of each rank, or zero without a step and at a restart", () => {
   const { ranks, edges, bin, work, waiting } = lanesOf(SERIES, 99);
   deepEqual([ranks, edges, bin], [[0, 2], [0, 1000, 2000, 3000, 4000], 1]);
   deepEqual(work, [[0.25, 0.25, 0.5, 0], [0.25, 1.75, 0, 1]]);
@@ -26,7 +26,7 @@ test("a bin has the seconds of each rank; none where it made no step, or began a
   deepEqual(lanesOf(SERIES, 99, [1000, 3000]).edges, [1000, 2000, 3000]);
 });
 
-test("the bins of a rank add up to its totals, whatever their number", () => {
+test("the bins of a rank add up to its totals, for any number of bins", () => {
   const seconds = Array.from({ length: 60 }, (_, i) => i * 0.9);
   const waited = seconds.map((value, i) => value * (i < 30 ? 0.5 : 0.25) + (i < 30 ? 0 : 6.75));
   const series = new Map([
@@ -41,13 +41,13 @@ test("the bins of a rank add up to its totals, whatever their number", () => {
   }
 });
 
-test("each rank has its median and longest step, and its share of waiting", () => {
+test("a rank has a median step, a longest step, and a share of waiting", () => {
   const [first, second] = summariesOf(lanesOf(SERIES, 99));
   deepEqual(first, { rank: 0, median: 0.025, longest: 0.05, bin: 2, waiting: 0.5 });
   deepEqual([second.longest, second.bin, second.waiting], [0.175, 1, 1 / 4.5]);
 });
 
-test("a single step has both its ends, and its wait beyond the rank that communicated least", () => {
+test("a single step has a begin, an end, and its wait beyond the least communication of a rank", () => {
   const series = new Map([
     ["step", new Map([[0, at([1, 1.1, 1.2, 1.4], [5, 6, 7, 9])], [1, at([1, 1.1, 1.2], [5, 6, 7])]])],
     ["sampled_communication_seconds", new Map([[0, at([1.1, 1.2], [0.06, 0.05])], [1, at([1.1], [0.01])]])],
@@ -61,7 +61,7 @@ test("a single step has both its ends, and its wait beyond the rank that communi
   deepEqual(first.map(({ waiting }) => waiting.toFixed(3)), ["0.050", "0.030"]);
 });
 
-test("an evaluation between two steps is no part of the step after it", () => {
+test("an evaluation between two steps is not part of the next step", () => {
   const series = new Map([
     ["step", new Map([[0, at([1, 1.1, 1.8, 1.9], [1, 2, 3, 4])]])],
     ["train_seconds", new Map([[0, at([1.05, 1.75], [0.5, 0.6])]])],
@@ -69,12 +69,12 @@ test("an evaluation between two steps is no part of the step after it", () => {
   deepEqual(singleSteps(series, [0])[0].map(({ begin, end }) => Math.round(end - begin)), [100, 100, 100]);
 });
 
-test("summarised steps are not single ones", () => {
+test("summarised steps are not shown as single steps", () => {
   const steps = { times: [0, 1000, 2000], values: [1, 2, 3], lows: [1, 1, 3], highs: [1, 3, 3] };
   deepEqual(singleSteps(new Map([["step", new Map([[0, steps]])]]), [0]), [[]]);
 });
 
-test("the scale shows one slow rank of many, and is not that of a single long step", () => {
+test("the scale shows one slow rank of many, and ignores a single long step", () => {
   const most = Array.from({ length: 199 }, () => 1);
   const levels = levelsOf([most, [1.5, NaN]]);
   deepEqual([levels.length, levels[0], levelOf(1, levels), levelOf(1.5, levels)], [7, 1, 0, 6]);
@@ -83,7 +83,7 @@ test("the scale shows one slow rank of many, and is not that of a single long st
   deepEqual([levelsOf([[3, 3]]), levelOf(3, [3])], [[3], 0]);
 });
 
-test("buckets are stacked upwards, and what a restart discarded downwards", () => {
+test("buckets are stacked upwards, and discarded time downwards", () => {
   const breakdown = { begin_seconds: -1, bin_seconds: 2, seconds: { compute: [4, 2], lost: [0, 2], start: [0, 1] }, attempts: [0], discarded: [] };
   deepEqual(edgesOf(breakdown), [-1, 1, 3]);
   const stack = stackOf(breakdown, ["start", "compute", "lost", "idle"]);
