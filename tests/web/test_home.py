@@ -159,8 +159,10 @@ def test_commands_can_be_copied_and_the_navigation_lists_the_pages(
     user.goto(connection.url)
     user.context.grant_permissions(["clipboard-read", "clipboard-write"])
     user.get_by_role("button", name="Copy the command for a benchmark").click()
-    copied = user.evaluate("navigator.clipboard.readText()")
-    assert copied == "mlbench run digits --workers 2"
+    user.wait_for_function(
+        "async (text) => (await navigator.clipboard.readText()) === text",
+        arg="mlbench run digits --workers 2",
+    )
     pages = user.get_by_role("navigation", name="Pages").get_by_role("link")
     expect(pages).to_have_text(["Home", "Runs", "Sets", "Workers"])
     expect(pages.first).to_have_attribute("aria-current", "page")
