@@ -24,8 +24,8 @@ from mlbench.contract.join_token import make, new_holder
 from mlbench.contract.records import Run
 from mlbench.local.home import Home
 from mlbench.tracking import job
-from tests.integrations.machines import two_machines
 from tests.integrations.slurm import Slurm, running_slurm
+from tests.support.machines import two_machines
 from tests.support.processes import run_text
 from tests.support.recorded import sealed
 

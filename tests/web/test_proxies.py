@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -17,6 +18,8 @@ from mlbench.local.home import Home
 from tests.conftest import free_port, running_stack, wait_for
 from tests.support.certificates import Certificates, make_certificates
 from tests.support.debian import program
+from tests.support.known import known
+from tests.support.machines import host_address, two_machines
 from tests.support.processes import run_text
 from tests.web.watch import Watch
 
@@ -105,7 +108,8 @@ def site(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("proxy")
-    certificate, port = make_certificates(folder, "DNS:localhost"), free_port()
+    certificate = make_certificates(folder, f"DNS:localhost,IP:{host_address()}")
+    port = free_port()
     url = f"https://localhost:{port}/mlbench"
     public = {"MLBENCH_PUBLIC_URL": url, "MLBENCH_TRUSTED_PROXIES": "127.0.0.1"}
     with running_stack(prometheus_binary, folder / "stack", 2, **public) as home:
@@ -174,6 +178,28 @@ def test_pages_command_line_and_recorded_jobs_work_below_a_path(
     page.get_by_label("Token").fill(site.token)
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url(f"{site.url}/runs?query=steps")
+
+
+def test_a_job_on_another_machine_is_recorded_through_the_proxy(
+    site: Site, request: pytest.FixtureRequest
+) -> None:
+    if "caddy" in request.node.name:
+        pytest.skip("Caddy serves only its own host name, which other machines cannot resolve")
+    code = "import mlbench\nt = mlbench.Tracker()\nfor i in range(30): t.step(1, loss=i)\n"
+
+    def run() -> dict[str, Any]:
+        [found] = site.get("/api/runs/?query=far").json()
+        return dict(found)
+
+    with two_machines(known(urlsplit(site.url).port)) as machines:
+        url = f"{machines.master_url.replace('http:', 'https:')}/mlbench"
+        job = ["record", "--name", "far", "--", sys.executable, "-c", code]
+        environ = {**site.environ, names.ENV_URL: url}
+        recorded = run_text([*machines.enter[0], *_CLI, *job], env=environ)
+        assert recorded.returncode == 0, recorded.stderr
+        wait_for(lambda: run()["state"] == "FINISHED", what="the recording has been shipped")
+    losses = site.get(f"/api/metrics/{run()['id']}/?metric_type=run&metric_filter=loss").json()
+    assert len(losses["loss @ 0"]) == 30
 
 
 def test_only_a_trusted_proxy_can_set_the_host(site: Site) -> None:

@@ -27,13 +27,19 @@ class Machines:
     master_url: str
 
 
+def host_address() -> str:
+    """Return the address at which the machines of this process reach the host."""
+    # RFC 2544 reserves this network for tests, so it is not routed.
+    return f"198.18.{os.getpid() % 256}.1"
+
+
 @contextmanager
 def two_machines(master_port: int) -> Iterator[Machines]:
     """Make two machines until the block ends; what still runs on them is killed then."""
     number = os.getpid()
     bridge, names = f"mlb{number}", [f"mlb{number}-{node}" for node in (1, 2)]
-    # Of RFC 2544's network for tests: nobody routes it.
-    here, *addresses = (f"198.18.{number % 256}.{host}" for host in (1, 2, 3))
+    here = host_address()
+    addresses = [f"{here.removesuffix('1')}{host}" for host in (2, 3)]
     with ExitStack() as leaving:
         _make(leaving, "link", bridge, "type", "bridge", "forward_delay", "0")
         _ip("address", "add", f"{here}/24", "dev", bridge)
