@@ -35,7 +35,7 @@ _CHOSEN: Final = latest(f"mlbench_run_info{{{_RUNS}}}")
 
 
 def _info(runs: str) -> str:
-    return by("run_id, run, benchmark", named(runs))
+    return by("run_id, run, benchmark, user", named(runs))
 
 
 def _active(expr: str) -> str:
@@ -121,6 +121,7 @@ ALL: Final = rows(
         PanelColumn("workers", unit="none", decimals=0, width=80),
         PanelColumn("missing", unit="locale", decimals=0, width=75, colours=thresholds.ANY_IS_BAD),
         PanelColumn("benchmark"),
+        PanelColumn("user", width=95),
         *RANGE_OF_RUN,
     ),
     sort_by="started",
@@ -159,6 +160,7 @@ LIVE: Final = rows(
         PanelColumn("workers", unit="none", decimals=0, width=85),
         PanelColumn("since", unit="time:MM-DD HH:mm", width=115),
         PanelColumn("benchmark"),
+        PanelColumn("user", width=95),
         *RANGE_OF_RUN,
     ),
     sort_by="state",
