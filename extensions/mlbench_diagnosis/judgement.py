@@ -257,7 +257,7 @@ class HangEvidence:
             whom = "it" if len(at_fault) == 1 else "them"
             explanation += f"; {name_ranks(waiting, 'wait')} for {whom}{where}"
         if self.missing:
-            explanation += f"; {name_ranks(self.missing, 'have')} told nothing"
+            explanation += f"; {name_ranks(self.missing, 'have')} sent no evidence"
         return Verdict(
             kind,
             tuple(at_fault),
@@ -322,7 +322,7 @@ def judge(evidence: Sequence[Evidence], world_size: int) -> Verdict:
     ended = [number for number, rank in hang.ranks.items() if rank.has_ended]
     parts = [hang.describe(hang.alive)]
     parts += [f"{name_ranks(ended, 'have')} ended"] if ended else []
-    parts += [f"{name_ranks(hang.missing, 'have')} told nothing"] if hang.missing else []
+    parts += [f"{name_ranks(hang.missing, 'have')} sent no evidence"] if hang.missing else []
     return accuse_nobody("unknown", f"cannot tell: {'; '.join(filter(None, parts))}")
 
 
@@ -338,10 +338,10 @@ def _progressing(hang: HangEvidence) -> Verdict | None:
     moving = [rank for rank, seconds in quiet.items() if seconds <= spread]
     usual = max(of_rank.usual_step_seconds or 0.0 for of_rank in evidence)
     if moving:
-        text = f"the run goes on: {name_ranks(moving, 'have')} just done a step"
+        text = f"the run progresses: {name_ranks(moving, 'have')} just done a step"
     elif quiet and max(quiet.values()) <= 3 * usual:
-        text = f"it may go on: its last step was {max(quiet.values()):.0f} s ago, and a step takes "
-        text += f"{usual:.0f} s"
+        text = f"it may progress: its last step was {max(quiet.values()):.0f} s ago, and a step "
+        text += f"takes {usual:.0f} s"
     else:
         return None
     return accuse_nobody("progressing", text)

@@ -147,14 +147,14 @@ class Verdict(Record):
     kind: str
     """Kind of the hang:
 
-    - ``gone``: ranks have exited
+    - ``exited``: ranks have exited
     - ``stopped``: a signal has stopped ranks
-    - ``device``: ranks are blocked in I/O
-    - ``behind``: ranks have not entered the collective in which the others wait
+    - ``blocked_io``: ranks are blocked in I/O
+    - ``not_in_collective``: ranks have not entered the collective in which the others wait
     - ``mismatch``: ranks disagree about a collective
     - ``network``: all ranks wait in the same collective
-    - ``shared``: all ranks are at the same line
-    - ``going``: the run progresses
+    - ``same_line``: all ranks are at the same line
+    - ``progressing``: the run progresses
     - ``unknown``: the evidence is not sufficient
     """
     at_fault: tuple[int, ...]

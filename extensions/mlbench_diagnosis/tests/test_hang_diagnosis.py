@@ -61,7 +61,7 @@ _AT_FAULT: dict[str, tuple[Any, ...]] = {
     "late, and another one is silent": (
         [*waiting(0, 2), LATE],
         *(4, "not_in_collective", (1,)),
-        f"{LOADING}; ranks 0 and 2 wait for it in all-reduce 22; rank 3 has told nothing",
+        f"{LOADING}; ranks 0 and 2 wait for it in all-reduce 22; rank 3 has sent no evidence",
     ),
     "a data loader's worker has died": (
         [*waiting(0, 2, 3), rank(1, over(21), at=(LOADER, STEP, MAIN), states="SZ")],
@@ -191,7 +191,7 @@ def test_ranks_at_fault_are_named(
 
 
 _NOBODY_AT_FAULT: dict[str, tuple[Any, ...]] = {
-    "none": ([], 2, "unknown", "cannot tell: ranks 0 and 1 have told nothing"),
+    "none": ([], 2, "unknown", "cannot tell: ranks 0 and 1 have sent no evidence"),
     "a network that is cut": (
         waiting(0, 1, 2),
         *(3, "network", ALL_IN.format("all-reduce")),
@@ -203,7 +203,7 @@ _NOBODY_AT_FAULT: dict[str, tuple[Any, ...]] = {
     "the rank that may be at fault has not reported": (
         waiting(0, 2, 3),
         *(4, "unknown"),
-        "cannot tell: ranks 0, 2 and 3 are in all-reduce 22; rank 1 has told nothing",
+        "cannot tell: ranks 0, 2 and 3 are in all-reduce 22; rank 1 has sent no evidence",
     ),
     "all at the same frame": (
         [rank(n, over(21), at=(LOAD, MAIN)) for n in range(3)],
@@ -224,11 +224,11 @@ _NOBODY_AT_FAULT: dict[str, tuple[Any, ...]] = {
     ),
     "long steps": (
         [replace(one, usual_step_seconds=25.0) for one in (*waiting(0), LATE)],
-        *(2, "progressing", "it may go on: its last step was 60 s ago, and a step takes 25 s"),
+        *(2, "progressing", "it may progress: its last step was 60 s ago, and a step takes 25 s"),
     ),
     "progress": (
         [rank(0, entered(22), quiet_seconds=0.2), LATE],
-        *(2, "progressing", "the run goes on: rank 0 has just done a step"),
+        *(2, "progressing", "the run progresses: rank 0 has just done a step"),
     ),
     "two have failed": (
         [rank(0, exit_code=1), rank(1, exit_code=-11), rank(2, over(21))],

@@ -79,7 +79,7 @@ class Sealer:
                 store(run, archive_problem=f"{error}: it is tried again", sealed_at=None)
             else:
                 log.info("run %d: sealed", run.id)
-                notify()  # so that its set goes on
+                notify()  # so that its set continues
         with_additions = Run.select().where(Run.added.is_null(False), Run.archive.is_null(False))
         for run in list(with_additions):
             is_sealed = run.added.get("sealed") == run.added["samples"]

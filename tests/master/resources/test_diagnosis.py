@@ -92,7 +92,7 @@ def test_a_silent_rank_is_given_up(api: TestClient, run: Run, asked: int) -> Non
     assert poll(api, run, 1) is None
     assert give(api, asked, evidence_of(1), "w-1").status_code == 409
     found = read(api, run)
-    told = "cannot tell: rank 0 is in all-reduce 22; rank 1 has told nothing"
+    told = "cannot tell: rank 0 is in all-reduce 22; rank 1 has sent no evidence"
     assert (found["done"], found["verdict"]["sentence"]) == (True, told)
 
 
