@@ -1,6 +1,6 @@
 """A training in step whose rank 1 needs three times as long, and whose loss becomes NaN on rank 0.
 
-Run as a rank of a run; it goes on until it is stopped.
+It runs as a rank of a run until it is stopped.
 """
 
 import math

@@ -64,7 +64,7 @@ def stack(
 
 
 class RunAlerts:
-    """What Prometheus says of one run."""
+    """Prometheus's alerts and values of one run."""
 
     def __init__(self, home: Home, run: Run) -> None:
         self._url = home.read_connection().prometheus_url or ""

@@ -1,4 +1,4 @@
-"""Several runs at a time on a real stack: in turn, on cores of their own, with the same results."""
+"""Several runs at a time on a real stack: their order, their cores, and equal results."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -21,7 +21,7 @@ from tests.support.known import known
 
 @pytest.fixture
 def running(client: ApiClient) -> Run:
-    """A run that would go on for a minute."""
+    """A run that takes a minute unless it is stopped."""
     run = stacks.order_steps(client, "long", steps=6000, rate=100)
     wait_for(lambda: len(stacks.losses(client, run, rank=1)) > 20, what="values of rank 1 arrive")
     return run

@@ -1,4 +1,4 @@
-"""Failures on a real stack: a schedule is kept, the run goes on, and its events tell of it."""
+"""Failures on a real stack: the schedule, the continued run, and its events."""
 
 from datetime import datetime
 from itertools import count

@@ -18,7 +18,7 @@ from tests.support.processes import run_text
 from tests.support.stacks import assert_counted, run_to_end
 
 _README = Path(__file__).parents[2] / "README.md"
-# How busy the machine was, whether addresses have a token, and what only one command prints.
+# Lines that depend on the machine's load, on tokens in addresses, or on the command.
 _SOMETIMES = {"CPU contention", "Queue", "Prometheus", "API", "Details"}
 
 
@@ -43,7 +43,7 @@ def test_digits_reaches_its_target(client: ApiClient, stack: Home) -> None:
     assert known(ended.delivery).recorded > 500
 
     assert result.division == "closed"
-    # Whoever runs this may have changed the code; nothing else departs from the rules.
+    # The code may be changed in this checkout; nothing else departs from the rules.
     assert set(result.rule_violations) <= {"the code that ran has changes that are not committed"}
     assert known(result.last_value) >= 97
     assert result.time_to_target is not None
@@ -51,7 +51,7 @@ def test_digits_reaches_its_target(client: ApiClient, stack: Home) -> None:
     assert known(result.samples_per_second) > 0
     phases = {"data", "forward", "backward", "communication", "optimizer", "metrics"}
     assert result.phases.keys() == {*phases, "evaluation", "other"}
-    # The phases make up the training time, but for what lies between them.
+    # The phases make up the training time, except the time between them.
     assert result.phases["other"] < 0.2 * known(result.training_seconds)
     worker_seconds = known(result.cost).worker_seconds
     assert 2 * known(result.training_seconds) < worker_seconds
@@ -59,7 +59,7 @@ def test_digits_reaches_its_target(client: ApiClient, stack: Home) -> None:
     held = sum(known(result.goodput).seconds.values())
     assert abs(worker_seconds - held) < 0.001
     assert -0.001 < held - 2 * known(result.wall_seconds) < 10
-    # What it ran on is known of both ranks.
+    # The machines of both ranks are known.
     [machine] = manifest.machines
     assert machine.ranks == (0, 1)
     assert machine.packages["torch"].startswith("2.")
@@ -74,7 +74,7 @@ def test_digits_reaches_its_target(client: ApiClient, stack: Home) -> None:
     client.download(ended.id, downloaded := io.BytesIO())
     official = zipfile.ZipFile(downloaded).read("official_result.txt").decode()
     assert official.startswith("97% Top 1 Validation Accuracy reached in ")
-    # The README shows a part of what is printed of such a run.
+    # The README shows a part of the output of such a run.
     shown = run_text(
         [sys.executable, "-m", "mlbench", "status", str(ended.id)],
         env={**os.environ, names.ENV_HOME: str(stack.root)},

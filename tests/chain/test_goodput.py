@@ -1,4 +1,4 @@
-"""Scripted kills: each bucket has what the code itself measured of it."""
+"""Scripted kills: each bucket has the time that the code itself measured."""
 
 import json
 import sys

@@ -55,7 +55,7 @@ def test_an_agent_that_was_silent_brings_all_that_its_rank_wrote(
         wait_for(lambda: values(0) == written(0), what="the late values have come")
         assert values(1) == written(1)
         ended = reload(client, run)
-        # Of each value, the step is a sample too.
+        # The step of each value is a sample too.
         late = 2 * len(written(0)) + 2 * len(written(1)) - known(ended.delivery).recorded
         assert late > 1000
 

@@ -1,4 +1,4 @@
-"""A restarted run goes on from its last checkpoint, and what it does again is not in its curves."""
+"""A restarted run resumes from its last checkpoint, and its curves lack the repeated steps."""
 
 import pytest
 

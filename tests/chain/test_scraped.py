@@ -1,4 +1,4 @@
-"""What Prometheus scrapes from the parts of a running stack."""
+"""Series that Prometheus scrapes from the parts of a running stack."""
 
 import json
 import socket
@@ -29,7 +29,7 @@ def addresses(home: Home, job: str) -> list[str]:
 
 @pytest.fixture
 def active(client: ApiClient, stack: Home) -> Iterator[None]:
-    """A run that goes on until the test ends, and whose workers tell of its steps."""
+    """A run that lasts until the test ends, and whose workers report its steps."""
     run = order_steps(client, "scraped", steps=60000, rate=100)
     series = f'{names.WORKER_STEPS}{{rank="1",run_id="{run.id}"}}'
 
@@ -39,7 +39,7 @@ def active(client: ApiClient, stack: Home) -> Iterator[None]:
 
 
 def read(home: Home, job: str) -> list[str]:
-    """Return the texts of all targets, once those that have just ended are no targets any more."""
+    """Return the texts of all targets, once targets that have just ended are gone."""
     until = time.monotonic() + 5.0
     while True:
         try:

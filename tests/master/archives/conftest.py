@@ -1,4 +1,4 @@
-"""A master with a Prometheus of its own, and an ended run with samples of all kinds."""
+"""A master with a separate Prometheus, and an ended run with samples of all kinds."""
 
 import time
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ POD = "w-0"
 
 
 class Master:
-    """What the API and the controller do, a step at a time."""
+    """Steps of the API and the controller, one at a time."""
 
     def __init__(self, server: PrometheusServer, settings: Settings) -> None:
         self.server = server
@@ -81,7 +81,7 @@ class Master:
 
 @pytest.fixture
 def place(tmp_path: Path) -> str:
-    """Where archives lie."""
+    """Folder of the archives."""
     return str(tmp_path / "archive")
 
 

@@ -1,4 +1,4 @@
-"""What ranks left is sealed with the run, and goes where its archive goes."""
+"""Files of ranks are sealed with the run, and follow its archive."""
 
 import hashlib
 import json

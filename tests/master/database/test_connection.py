@@ -69,7 +69,7 @@ def make_and_fail(key: str) -> None:
 
 @contextmanager
 def another_thread(database: Database) -> Iterator[ThreadPoolExecutor]:
-    """A thread with a connection of its own."""
+    """A thread with a separate connection."""
     with ThreadPoolExecutor(1) as pool:
         try:
             yield pool

@@ -10,7 +10,7 @@ from mlbench_master.database.group_commit import GroupCommit
 
 
 class Ledger:
-    """Writes down batches; the first waits until it may go on. Refuses a batch with a bad item."""
+    """Notes batches; the first one waits to be released. Refuses a batch with a bad item."""
 
     def __init__(self) -> None:
         self.batches: list[list[int]] = []

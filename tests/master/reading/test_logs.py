@@ -204,7 +204,7 @@ def test_a_download_goes_on_behind_what_is_left_out_meanwhile(run: Run) -> None:
 
 
 def search_all(run: Run, text: str) -> list[LogMatch]:
-    """Return what a client finds that goes on until there is no more."""
+    """Return the text that a client reads to the end."""
     matches: list[LogMatch] = []
     offset, complete = 0, False
     while not complete:

@@ -1,4 +1,4 @@
-"""Asking the real Prometheus, and what becomes of its failures."""
+"""Queries of the real Prometheus, and its failures."""
 
 import math
 import random

@@ -12,7 +12,7 @@ from tests.support.reading import StoredPoint, points_of
 
 
 def series_of(values: list[str], cumulative: bool | None = None) -> Series:
-    """Return a series with a sample each 10 µs; what is no number is a text."""
+    """Return a series with a sample each 10 µs; values that are not numbers become texts."""
     read = [number_or_text(value) for value in values]
     texts = {i: Note(value) for i, value in enumerate(read) if isinstance(value, str)}
     notes = {i: texts.get(i, Note())._replace(cumulative=cumulative) for i in range(len(read))}

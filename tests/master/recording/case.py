@@ -39,7 +39,7 @@ class Case:
 
     @property
     def labels(self) -> dict[str, str]:
-        """The labels of rank 0's series, but for the metric's name."""
+        """The labels of rank 0's series, except the metric's name."""
         return {"__name__": "mlbench_run_metric", "run_id": str(self.run.id), "rank": "0"}
 
     def record(self, at_ms: float, /, rank: int = 0, **metrics: float | str) -> None:
@@ -99,7 +99,7 @@ class Case:
         self.post_all([*many, Sample("note", "", now_ms * 1000, "a text", metadata="m")])
 
     def assert_complete(self) -> None:
-        """Make sure that each sample is in place, along with what was posted with it."""
+        """Make sure that each sample is stored, with the fields that were posted with it."""
         self.assert_in_place()
         recorded = LiveRecord(run_owner(self.run.id))
         [one] = recorded.read("one", BEFORE_ALL_US, AFTER_ALL_US).values()

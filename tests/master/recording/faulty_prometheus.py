@@ -13,7 +13,7 @@ from tests.support.scripted import Asked, Reply, answering
 
 @dataclass(frozen=True)
 class Fault:
-    """What becomes of a write."""
+    """The effect of a fault on a write."""
 
     reply: Reply
     stores: bool = False
@@ -37,13 +37,13 @@ STORE_AND_FAIL = Fault(Reply(500, b"who knows"), stores=True)
 
 @dataclass
 class FaultyPrometheus:
-    """Passes writes on, but for those that a fault is planned for: the next ones, in order."""
+    """Passes writes on, except the next ones that have a planned fault."""
 
     target: str
     url: str
     requests: list[Asked]
     faults: list[Fault | None] = field(default_factory=list)
-    """None is no fault at all."""
+    """Faults of the next writes, in order; None: no fault."""
 
 
 @contextmanager

@@ -39,7 +39,7 @@ Points = list[tuple[int, float]]
 
 
 class Moody(RemoteWriter):
-    """A Prometheus that answers as it was told, refuses some values, and takes the rest."""
+    """A Prometheus with scripted answers that refuses some values and takes the rest."""
 
     def __init__(self, *errors: Exception | None, refused: Sequence[float] = ()) -> None:
         super().__init__("http://127.0.0.1:9")
@@ -275,7 +275,7 @@ def test_each_sample_is_there_once_though_the_controller_is_killed(
         with killed_at("mlbench_master.recording.export.store_exported"):
             recording.run_all()
         recorded = in_record(run.id)
-    # Another controller goes on.
+    # Another controller continues.
     Recording.to(recording.exporter._writer).export_all()
     assert_everywhere_once(shared_prometheus.url, run.id, recorded)
     assert count(prometheus, run) == SampleCounts(102, 27, 75)

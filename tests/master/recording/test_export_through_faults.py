@@ -145,7 +145,7 @@ def test_it_waits_as_long_as_it_is_told(
     faulty.faults += [answers(429, "later", Retry_After=header), answers(500)]
     stop = Patience(times=3)
     case.recording.exporter.run(stop, stop, lambda: None, idle_seconds=0.1)
-    # Of its own accord it waits for twice as long each time, but for 5 s at most.
+    # Without a request to wait, it waits twice as long each time, at most 5 s.
     assert stop.waits == [0.1, seconds, min(2 * seconds, 5.0), 0.1]
     case.run_all()
     case.assert_complete()

@@ -1,4 +1,4 @@
-"""Remote write: the bytes of the message, and what Prometheus's answers mean."""
+"""Remote write: the bytes of the message, and the meaning of Prometheus's answers."""
 
 import math
 import random

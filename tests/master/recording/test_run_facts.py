@@ -1,4 +1,4 @@
-"""Targets, settings and machines, as a run's streams state them."""
+"""Targets, settings and machines in the streams of a run."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Streams hold exactly the bytes that were sent, however often, and in whatever order."""
+"""Streams hold exactly the sent bytes, also if they arrive twice or in another order."""
 
 import itertools
 import random

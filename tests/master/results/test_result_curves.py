@@ -1,4 +1,4 @@
-"""Small curves: stored for runs that have ended, queried for those that go on."""
+"""Small curves: stored for ended runs, queried for active runs."""
 
 import time
 import uuid
