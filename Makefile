@@ -47,7 +47,7 @@ quick: tools ## run the tests that start no process and no server, in half a min
 	$(BIN)/pytest -n logical --maxprocesses 4 --dist worksteal --quick -rfE -m 'not slow and not cluster' \
 		extensions tests/exporter tests/grafana tests/master tests/mlbench tests/prometheus tests/worker
 
-test: tools ## run the tests that are done in four minutes; TESTS='tests/web -k chart': some of them
+test: tools ## run the tests that take five minutes in all; TESTS='tests/web -k chart': some of them
 	$(PYTEST) -m 'not slow and not cluster' $(TESTS)
 
 test-all: tools ## run all tests but those on a cluster, the slow ones too
