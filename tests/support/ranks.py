@@ -142,10 +142,12 @@ def _start(
     if watched is not None:
         place = {names.ENV_RANK: str(rank), names.ENV_WORLD_SIZE: str(size)}
         environ |= {names.ENV_AGENT: "mlbench:token@127.0.0.1:1", **place, **watched}
+    # A test that joined a world in this process has set it.
+    inherited = {n: v for n, v in os.environ.items() if n != names.ENV_TIME_COMMUNICATION}
     request = {
         "command": command,
         "hook": "" if watched is None else str(HOOK),
-        "environ": {**os.environ, **environ},
+        "environ": {**inherited, **environ},
         "folder": os.getcwd(),  # noqa: PTH109
         "outputs": [str(own / "stdout"), str(own / "stderr")],
         "code": str(own / "code"),
