@@ -49,9 +49,10 @@ class OpenedRun:
     def table(self, *metrics: str) -> "pa.Table":
         """Return a row for each value of these metrics, or of all metrics, series after series.
 
-        The columns are ``run`` (name and id), ``rank`` (null for a value without a rank),
-        ``metric``, ``step`` and ``epoch`` (last recorded by the rank before the value, or null),
-        ``time`` (microseconds, UTC), ``value`` (null for a text) and ``text`` (null for a number).
+        The columns are ``run`` (name and id), ``rank``, ``metric``, ``step``, ``epoch``, ``time``
+        (microseconds, UTC), ``value`` and ``text``. A value without a rank has a null rank. Step
+        and epoch are the last ones that the rank recorded before the value, or null. A text has a
+        null value, and a number a null text.
 
         Raises:
             MLBenchError: the run has no metric of that name.
