@@ -14,7 +14,7 @@ from pathlib import Path
 
 # Master, workers, exporter and what they share. Three people are to hold the core in their heads,
 # for which 25,000 lines are the aim. Raise the number only for something that users asked for.
-CORE_LINES = 32_300
+CORE_LINES = 31_800
 _CORE = ("mlbench", "master", "worker", "exporter")
 _NOT_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
 
