@@ -198,6 +198,8 @@ def test_a_job_on_another_machine_is_recorded_through_the_proxy(
         recorded = run_text([*machines.enter[0], *_CLI, *job], env=environ)
         assert recorded.returncode == 0, recorded.stderr
         wait_for(lambda: run()["state"] == "FINISHED", what="the recording has been shipped")
+        shown = run_text([*machines.enter[1], *_CLI, "status", str(run()["id"])], env=environ)
+        assert "completed without a target" in shown.stdout, shown.stderr
     losses = site.get(f"/api/metrics/{run()['id']}/?metric_type=run&metric_filter=loss").json()
     assert len(losses["loss @ 0"]) == 30
 
