@@ -43,6 +43,8 @@ class _CountingTracker(Tracker):
     def __init__(self, steps: int, seconds: float, phases: Mapping[Phase, float]) -> None:
         """Continue after the first steps, with their number, their time and the time per phase."""
         super().__init__()
+        # Phases that the code's own tracker is in are not phases of this one.
+        self._mark = bytearray(1)
         self.steps = steps
         self._started -= seconds
         self._last_step = seconds

@@ -122,6 +122,18 @@ def test_steps_are_counted_with_a_tracker_that_only_logs_values(tmp_path: Path) 
     assert job.last(names.phase_metric("communication")) > 0.8 * (steps - 1) * 0.05
 
 
+def test_phases_of_a_tracker_that_counts_no_steps_are_not_subtracted(tmp_path: Path) -> None:
+    code = _TRACKED.replace("t.step(samples=4, train_loss=loss)", "t.log(train_loss=loss)")
+    (folder := tmp_path / "diagnosis").mkdir()
+    code = code.replace("range(20)", "range(40)")
+    # All trackers of a process share the mark of the current phase in this folder.
+    job = run_watched(tmp_path, 2, "-c", code, **{names.ENV_DIAGNOSIS: str(folder)})
+    assert job.last(names.phase_metric("communication")) > 0.8 * 39 * 0.05
+    for metric, ranks in job.columns.items():
+        if metric.endswith("_seconds"):
+            assert all(min(column.values) >= 0 for column in ranks.values()), metric
+
+
 def test_a_restarted_process_records_no_step_numbers(tmp_path: Path) -> None:
     job = run_watched(tmp_path, 2, *DDP_TRAINING, "data", "0", "0", "12", MLBENCH_ATTEMPT="2")
     assert "0" not in job.columns.get(names.STEP, {})
