@@ -340,14 +340,6 @@ def own_names_file(metrics_file: str, pid: int) -> str:
     return f"{metrics_file}.{pid}.names"
 
 
-def is_total(metric: str) -> bool:
-    """Return whether MLBench records a metric by itself: a clock, a total or a checkpoint."""
-    seconds = (name for phase in PHASES for name in (phase_metric(phase), hidden_metric(phase)))
-    automatic = (EPOCH, STEP, SAMPLES, TRAIN_SECONDS, SAMPLED_STEP, SAMPLED_COMMUNICATION)
-    rare = (CHECKPOINT_STEP, CHECKPOINT_BYTES, RESTORED_STEP, NETWORK_SENT, NETWORK_RECEIVED)
-    return metric in {*automatic, *rare, *seconds} or metric.startswith(MLBENCH_TOTAL)
-
-
 def hidden_metric(phase: Phase) -> str:
     """Return the metric of a phase's total seconds in background threads."""
     return f"hidden_{phase}_seconds"
@@ -356,3 +348,15 @@ def hidden_metric(phase: Phase) -> str:
 def phase_metric(phase: Phase) -> str:
     """Return the metric of a phase's total seconds, e.g. ``forward_seconds``."""
     return f"{phase}_seconds"
+
+
+_TOTALS = {
+    *(EPOCH, STEP, SAMPLES, TRAIN_SECONDS, SAMPLED_STEP, SAMPLED_COMMUNICATION),
+    *(CHECKPOINT_STEP, CHECKPOINT_BYTES, RESTORED_STEP, NETWORK_SENT, NETWORK_RECEIVED),
+    *(name for phase in PHASES for name in (phase_metric(phase), hidden_metric(phase))),
+}
+
+
+def is_total(metric: str) -> bool:
+    """Return whether MLBench records a metric by itself: a clock, a total or a checkpoint."""
+    return metric in _TOTALS or metric.startswith(MLBENCH_TOTAL)
