@@ -81,3 +81,8 @@ def test_a_rank_is_compared_with_the_median_of_the_others(
 
 def test_the_loss_alert_matches_all_loss_names() -> None:
     assert f'metric=~"{"|".join(names.LOSSES)}"' in ALERTS["MLBenchLossNotFinite"]["expr"]
+
+
+def test_the_breakdown_knows_all_phases_outside_of_training() -> None:
+    rules = (FOLDER / "rules" / "recording.yml").read_text()
+    assert f'phase!~"{"|".join(names.UNTRAINED)}"' in rules
