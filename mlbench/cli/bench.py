@@ -25,7 +25,7 @@ from mlbench.cli.compare import OutputsOption, check_files, write_and_show
 from mlbench.cli.live import follow, patiently
 from mlbench.cli.run_tables import show_last_values
 from mlbench.client import ApiClient
-from mlbench.contract import figures, printed_values
+from mlbench.contract import figures
 from mlbench.contract.comparisons import MIN_LOOKED_AT
 from mlbench.contract.records import Benchmark, Info, Planned, RunSet
 from mlbench.contract.runspec import SWEPT
@@ -125,7 +125,6 @@ def bench(
         code = request.read_code(task, arguments or [], image, benchmarks, local=is_local)
         if from_stdout:
             code = code.with_printed_values()
-            err.print(printed_values.HELP, soft_wrap=True)
         sweeps = read_sweeps(sweep)
         cores = [
             share_cores(info, max(counts), each, oversubscribe=oversubscribe)

@@ -14,8 +14,8 @@ from typing import Annotated, Any
 import typer
 
 from mlbench.cli.command import Command
-from mlbench.cli.common import UsageError
-from mlbench.contract import names
+from mlbench.cli.common import UsageError, err
+from mlbench.contract import names, printed_values
 from mlbench.contract.limits import MAX_RESOURCE_NAME_LENGTH
 from mlbench.contract.names import THIS_MACHINE, UNASKED_BANDWIDTH
 from mlbench.contract.runspec import CommonSpec
@@ -79,13 +79,14 @@ class Code:
     """None: the benchmark's own."""
 
     def with_printed_values(self) -> "Code":
-        """Return the code with the request to record the values that it prints.
+        """Return the code with the request to record printed values, and print their patterns.
 
         Raises:
             UsageError: a benchmark, which records its values itself.
         """
         if self.command is None:
             raise UsageError("--from-stdout: only for your own code. A benchmark records values.")
+        err.print(printed_values.HELP, soft_wrap=True)
         return replace(self, command=f"env {names.ENV_FROM_STDOUT}=1 {self.command}")
 
     def request_fields(self, spec: CommonSpec, settings: Sequence[str] | None) -> dict[str, Any]:

@@ -27,7 +27,6 @@ from mlbench.cli.live import follow, wait_for_count
 from mlbench.cli.run_tables import page_url
 from mlbench.cli.show import show_run
 from mlbench.client import ApiClient
-from mlbench.contract import printed_values
 from mlbench.contract.records import Run, RunSet
 from mlbench.local.discovery import find_connection
 from mlbench.local.home import StackConnection
@@ -74,7 +73,6 @@ def run(
         code = request.read_code(task, arguments or [], image, benchmarks, local=is_local)
         if from_stdout:
             code = code.with_printed_values()
-            err.print(printed_values.HELP, soft_wrap=True)
         name = request.make_name(code.title) if name is None else name
         fields = code.request_fields(common, settings)
         answer = client.create_run(name, workers, seed=seed, queue=queue, **fields)
