@@ -54,7 +54,7 @@ _CAUSES = (
     ),
     Cause("checkpoints", {"save": 60}, {"save": 60, "save_every": 16}, clock="wall_seconds"),
     Cause("restarts", {"dies_at": 150}, restarts=1, clock="wall_seconds"),
-    Cause("nan", {"nan_from": 100}, {"steps": 100}, clock="wall_seconds"),
+    Cause("nan", {"steps": 600, "nan_from": 300}, {"steps": 300}, clock="wall_seconds"),
 )
 
 

@@ -144,7 +144,7 @@ def findings_of(run: RunRow, ranks: Sequence[RankRow], result: Result) -> tuple[
 def nan(evidence: RunEvidence) -> Finding | None:
     """Report a loss or target metric that is NaN or infinite until the end of the run.
 
-    The saving is the time after the first such value: training from there on cannot succeed. Use a
+    The saving is the time of training after the first such value, which cannot succeed. Use a
     smaller learning rate, clip gradients, or stop at the first NaN.
     """
     outcome = evidence.result.outcome

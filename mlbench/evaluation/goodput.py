@@ -7,6 +7,7 @@ order decides:
 - *Lost* is everything that a process did after the checkpoint from which the run resumed: its
   steps, evaluations and further checkpoints all had to be repeated.
 - *Diverged* and *hung* are all time after the loss became NaN permanently, or after a hang began.
+  The teardown of a process that ended successfully is *idle* as in any other run.
 - *Stopped* is the time in which any rank was stopped, its machine slept, or an injected fault
   slowed or disconnected it: in synchronous training the other ranks wait for it. A stop counts
   whole. Another fault counts by the decrease of its rank's samples per second. CPU time over a
@@ -369,7 +370,7 @@ class _BucketAccounting:
         timeline.until(known_us, "paused", parts)
         if useless_us < min(kept_us, end_us):
             timeline.until(useless_us, "unknown")
-            timeline.until(end_us, useless)
+            timeline.until(min(life.last_us, end_us) if is_over else end_us, useless)
         elif kept_us < end_us:
             timeline.until(kept_us, "unknown")
             # It is unknown which part of the training before an unclear resumption was repeated.

@@ -338,6 +338,16 @@ def test_time_after_a_run_diverged_or_hung_is_wasted(bucket: Any) -> None:
     assert of(known(found)) == {"start": 1, "initialization": 1, "compute": 10, bucket: 30}
 
 
+def test_teardown_after_a_run_diverged_is_idle_like_that_of_others() -> None:
+    # A run that stops at the first NaN ends its processes too, so this time cannot be saved.
+    rows, series = [row(0, ended=45)], columns(train_seconds_0={2: 0, 12: 10, 42: 40})
+    found = goodput_of(RunRow(**_RUN), rows, START + 46, series, (at_us(12), "diverged"))
+    assert of(known(found)) == {
+        **{"start": 1, "initialization": 1, "compute": 10},
+        **{"diverged": 30, "idle": 4},
+    }
+
+
 def breakdown(
     *rows: RankRow, bins: int, run: Mapping[str, Any] | None = None, ended: float, **series: Values
 ) -> Breakdown:
