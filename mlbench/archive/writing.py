@@ -118,11 +118,16 @@ def _write_samples(
 def _to_table(schema: Any, name: SeriesName, piece: Piece) -> Any:
     pa, _ = pyarrow()
     length = len(piece.times_us)
-    columns: dict[str, list[Any]] = {"time": piece.times_us.tolist(), "value": list(piece.values)}
+    columns = {
+        column: pa.Array.from_buffers(schema.field(column).type, length, [None, pa.py_buffer(data)])
+        for column, data in (("time", piece.times_us), ("value", piece.values))
+    }
     if piece.more:
         more = [piece.more.get(i, More()) for i in range(length)]
-        pairs = zip(piece.values, more, strict=True)
-        columns["value"] = [value if row.text is None else None for value, row in pairs]
+        columns["value"] = [
+            value if row.text is None else None
+            for value, row in zip(piece.values, more, strict=True)
+        ]
         columns["text"] = [row.text for row in more]
         columns["cumulative"] = [row.cumulative for row in more]
         columns["metadata"] = [
