@@ -74,8 +74,8 @@ class Machine(Record):
     code: str | None = None
     """Source file of the command with a digest of its code, such as ``train.py 3f2a91c8b0d1``.
 
-    The code is the file and the modules that it imports from its folder. None without a file, and
-    for a notebook.
+    The code is the file and the modules that it imports from its folder, or the scripts that a
+    shell script names. None without a file, and for a notebook.
     """
 
 

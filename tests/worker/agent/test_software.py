@@ -103,29 +103,47 @@ def program(tmp_path: Path) -> Path:
     ],
 )
 def test_code_is_the_script_with_what_it_imports(
-    program: Path, changed: str, *, is_other: bool
+    program: Path, tmp_path: Path, changed: str, *, is_other: bool
 ) -> None:
-    before = known(code_version(program, os.environ))
+    before = known(code_version(program, tmp_path, os.environ))
     assert re.fullmatch(r"train\.py [0-9a-f]{12}", before)
-    assert code_version(program, os.environ) == before
+    assert code_version(program, tmp_path, os.environ) == before
     with (program.parent / changed).open("a") as file:
         file.write("\nx = 1\n")
-    assert (code_version(program, os.environ) != before) == is_other
+    assert (code_version(program, tmp_path, os.environ) != before) == is_other
 
 
-def test_a_package_imports_from_the_folder_that_contains_it(program: Path) -> None:
+def test_a_package_imports_from_the_folder_that_contains_it(program: Path, tmp_path: Path) -> None:
     (program.parent / "own/__main__.py").write_text("from own.layers import x\nimport model\n")
-    before = code_version(program.parent / "own/__main__.py", os.environ)
+    before = code_version(program.parent / "own/__main__.py", tmp_path, os.environ)
     (program.parent / "model.py").write_text("x = 1\n")
-    assert code_version(program.parent / "own/__main__.py", os.environ) != before
+    assert code_version(program.parent / "own/__main__.py", tmp_path, os.environ) != before
+
+
+def test_code_of_a_shell_script_is_also_that_of_the_scripts_it_runs(
+    program: Path, tmp_path: Path
+) -> None:
+    shell = tmp_path / "scripts" / "train.sh"
+    shell.parent.mkdir()
+    name = program.relative_to(tmp_path)
+    shell.write_text(f"set -e\ntorchrun --nproc-per-node 2 {name} --data $DATA\n")
+    before = known(code_version(shell, tmp_path, os.environ))
+    assert re.fullmatch(r"train\.sh [0-9a-f]{12}", before)
+    assert code_version(shell, tmp_path, os.environ) == before
+    with (program.parent / "model.py").open("a") as file:
+        file.write("\nx = 1\n")
+    assert code_version(shell, tmp_path, os.environ) != before
 
 
 def test_code_without_a_version_or_in_another_language(program: Path, tmp_path: Path) -> None:
-    assert code_version(None, os.environ) is None
-    assert code_version(tmp_path / "train.ipynb", os.environ) is None
-    assert code_version(Path(steps.__file__), os.environ) is None
-    hidden = known(code_version(program, {"MLBENCH_HIDE_COMMAND": "1"}))
-    assert hidden == known(code_version(program, os.environ)).replace("train.py", "hidden")
+    def version(source: Path | None) -> str | None:
+        return code_version(source, source.parent if source else tmp_path, os.environ)
+
+    assert version(None) is None
+    assert version(tmp_path / "train.ipynb") is None
+    assert version(Path(steps.__file__)) is None
+    hidden = code_version(program, tmp_path, {"MLBENCH_HIDE_COMMAND": "1"})
+    assert hidden == known(version(program)).replace("train.py", "hidden")
     copy = tmp_path / "copy" / "train.py"
     copy.parent.mkdir()
     for content in (b"python train.py\n", b"\0ELF", b"if:", 500_000 * b"(", rb'"\d"'):
@@ -133,9 +151,9 @@ def test_code_without_a_version_or_in_another_language(program: Path, tmp_path: 
         copy.write_bytes(content)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            assert code_version(program, os.environ) == code_version(copy, os.environ)
+            assert version(program) == version(copy)
         copy.write_bytes(b"x" + content)
-        assert code_version(program, os.environ) != code_version(copy, os.environ)
+        assert version(program) != version(copy)
 
 
 def dirty(source: Path) -> bool | None:

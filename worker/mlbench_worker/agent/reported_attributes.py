@@ -70,7 +70,7 @@ class ReportedAttributes:
                 "mlbench": own_version(),
                 "packages": python.packages if python else {},
                 "git": git_state(source, self._environ),
-                "code": code_version(source, self._environ),
+                "code": code_version(source, folder, self._environ),
                 "clock_offset_seconds": offset.seconds if offset else None,
                 "clock_uncertainty_seconds": offset.uncertainty_seconds if offset else None,
             }

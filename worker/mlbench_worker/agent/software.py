@@ -44,6 +44,8 @@ print(json.dumps({
 """
 # Python's options of one letter: flags, then perhaps an option with a value.
 _OPTIONS = re.compile(r"-[bBdEhiIOPqRsSuvVx]*([cmWX]?)(.*)", re.DOTALL)
+# A script that a shell script runs.
+_SCRIPT = re.compile(rb"[\w./-]+\.(?:py|sh)\b")
 # The repository may belong to another user, as in many containers; its code is run anyway. Its
 # lock is not taken, and no monitor of its files is started.
 _GIT = "git --no-optional-locks --literal-pathspecs -c safe.directory=* -c core.fsmonitor=false"
@@ -113,23 +115,23 @@ def _existing(path: Path) -> Path | None:
         return None
 
 
-def code_version(source: Path | None, environ: Mapping[str, str]) -> str | None:
+def code_version(source: Path | None, folder: Path, environ: Mapping[str, str]) -> str | None:
     """Return the name of a command's source file and a digest of its code.
 
     None without a file, for a notebook, and for an official task, whose version is MLBench's.
 
     The code is the file and the modules that it imports, directly or not, from its folder, or from
-    the folder that contains its package. $MLBENCH_HIDE_COMMAND hides the name.
+    the folder that contains its package. Code that is not Python, such as a shell script, comes
+    with the scripts that it names. $MLBENCH_HIDE_COMMAND hides the name.
     """
     if source is None or source.suffix == ".ipynb":  # A notebook changes with its output.
         return None
     if source.is_relative_to(Path(__file__).parents[1]):
         return None
-    outside = (folder for folder in source.parents if not (folder / "__init__.py").is_file())
-    places = (source.parent, next(outside, source.parent))
     digest, space = hashlib.sha256(), _MAX_CODE_BYTES
-    files = [source]  # grows while it is read
-    for file in files:
+    files = {source: _import_folders(source)}
+    unread = [source]
+    for file in unread:  # grows meanwhile
         try:
             with file.open("rb") as stream:
                 code = stream.read(space)
@@ -137,21 +139,38 @@ def code_version(source: Path | None, environ: Mapping[str, str]) -> str | None:
             continue
         space -= len(code)
         digest.update(hashlib.sha256(code).digest())
-        modules = _imported_files(code, file, places)
-        files += dict.fromkeys(module for module in modules if module not in files)
+        for other, folders in _used_files(code, file, files[file], folder):
+            if other not in files:
+                files[other] = folders
+                unread.append(other)
     name = "hidden" if names.ENV_HIDE_COMMAND in environ else source.name
     name = name.encode(errors="replace").decode()
     return f"{name} {digest.hexdigest()[:_DIGEST_DIGITS]}"
 
 
-def _imported_files(code: bytes, file: Path, folders: Sequence[Path]) -> Iterator[Path]:
-    """Yield the files in some folders that the code of a file imports."""
+def _import_folders(script: Path) -> Sequence[Path]:
+    """Return the folders of its own code that a script imports from."""
+    outside = (folder for folder in script.parents if not (folder / "__init__.py").is_file())
+    return script.parent, next(outside, script.parent)
+
+
+def _used_files(
+    code: bytes, file: Path, folders: Sequence[Path], working_folder: Path
+) -> Iterator[tuple[Path, Sequence[Path]]]:
+    """Yield what Python code imports from some folders, or the scripts that other code names.
+
+    Each comes with the folders that it imports from.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # They would appear in the output of the user's job.
             tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return  # not Python, or another version
+        # Not Python, or another version of it.
+        for name in _SCRIPT.findall(code):
+            if script := _first_file([name.decode()], working_folder):
+                yield script, _import_folders(script)
+        return
     for node in ast.walk(tree):
         match node:
             case ast.Import():
@@ -168,7 +187,9 @@ def _imported_files(code: bytes, file: Path, folders: Sequence[Path]) -> Iterato
                 for part in module.split("."):
                     path /= part
                     candidates = (path / "__init__.py", path.with_name(f"{part}.py"))
-                    yield from filter(None, map(_existing, candidates))
+                    yield from (
+                        (module, folders) for module in map(_existing, candidates) if module
+                    )
 
 
 def git_state(source: Path | None, environ: Mapping[str, str]) -> GitState | None:
