@@ -22,6 +22,7 @@ from mlbench.contract.humanize import count
 from mlbench.contract.records import Run
 from mlbench.contract.results import RankResult, Result
 from mlbench.contract.shaping import BURST_PACKETS
+from mlbench.evaluation.findings import share_of_data
 
 # A frame of 1,514 bytes carries 1,448 bytes of a TCP stream. Acknowledgements of the opposite
 # stream take 66 bytes per two frames, because both ranks send at once.
@@ -315,8 +316,8 @@ def without_phase(measured: Measured, phase: str) -> Prediction:
     """Predict the step time if a phase took no time.
 
     The slowest rank decides the time of a step. After the change, it may be another rank. If ranks
-    are late in turns, their waits shrink by the phase's share of their own work, or at most to
-    nothing.
+    are late in turns, their waits shrink by the phase's share of their own work. Those for data
+    shrink by the share that the finding ``data`` assumes.
     """
     step, result = measured.step_seconds, measured.result
     phases = sorted({phase for rank in result.ranks for phase in rank.phases if rank.phases[phase]})
@@ -336,7 +337,10 @@ def without_phase(measured: Measured, phase: str) -> Prediction:
         saved = max(own) - left
         # Time per step beyond the slowest rank's own time: sometimes another rank is the last one.
         in_turns = max(0.0, step - exchanging - max(own))
-        seconds = step - saved - in_turns * sum(spent) / sum(own)
+        share = sum(spent) / sum(own)
+        if phase == "data" and result.goodput:
+            share = share_of_data(result.goodput)
+        seconds = step - saved - in_turns * share
         low, high = left + exchanging, step - min(*spent, saved)
     return Prediction(
         seconds,

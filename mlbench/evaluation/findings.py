@@ -20,7 +20,7 @@ from mlbench.contract.humanize import count, join, numbered
 from mlbench.contract.metric_titles import metric_title
 from mlbench.contract.names import ACTIVE_STATES, Bucket
 from mlbench.contract.records import Interference
-from mlbench.contract.results import Finding, Result, Saving
+from mlbench.contract.results import Finding, Goodput, Result, Saving
 from mlbench.evaluation.inputs import RankRow, RunRow
 from mlbench.evaluation.stragglers import is_contended
 
@@ -218,25 +218,42 @@ def straggler(evidence: RunEvidence) -> Finding | None:
 def data(evidence: RunEvidence) -> Finding | None:
     """Report that ranks wait for data for 10 % or more of their steps.
 
-    The saving is the mean over the ranks, and its interval the least and the most. Load batches in
-    background processes (``num_workers`` of PyTorch's DataLoader), or store decoded data.
+    The saving is the mean over the ranks, plus the waits that uneven loading causes: those of ranks
+    that are late in turns, without the share of CPU contention, and at most as long as the loading
+    itself. Its interval reaches from the least of a rank to the most of a rank with all waits.
+    Load batches in background processes (``num_workers`` of PyTorch's DataLoader), or store decoded
+    data.
     """
-    waited = evidence.seconds("data")
-    if evidence.is_broken_off or waited < 0.1 * evidence.in_steps:
+    waited, result = evidence.seconds("data"), evidence.result
+    if evidence.is_broken_off or waited < 0.1 * evidence.in_steps or not result.goodput:
         return None
     least, most = evidence.extremes("data")
-    by_rank = [rank.phases.get("data", 0.0) for rank in evidence.result.ranks]
+    by_rank = [rank.phases.get("data", 0.0) for rank in result.ranks]
     if len(by_rank) > evidence.workers and any(by_rank):
         # The breakdown has only the mean over the processes of a worker, such as torchrun's.
         scale = waited / fmean(by_rank)
         least, most = scale * min(by_rank), scale * max(by_rank)
+    is_named = bool(result.stragglers and result.stragglers.named is not None)
+    in_turns = 0.0 if is_named else evidence.seconds("waiting")
     return evidence.finding(
         "Training waits for data",
         f"Ranks waited {waited:,.1f} s of {evidence.in_steps:,.1f} s in steps for their next "
         "batch. Load batches in background processes, or store decoded data.",
         waited,
-        Saving(waited, least, most),
+        Saving(
+            waited + min(waited, in_turns * share_of_data(result.goodput)), least, most + in_turns
+        ),
     )
+
+
+def share_of_data(goodput: Goodput) -> float:
+    """Return the estimated share of data loading in what ranks wait that are late in turns.
+
+    Its times differ from step to step, and so does CPU contention, whereas a model computes about
+    equally long for each batch.
+    """
+    data, contention = (goodput.seconds.get(b, 0.0) for b in ("data", "contention"))
+    return data / ((data + contention) or 1.0)
 
 
 @rule
