@@ -139,10 +139,14 @@ def _target(*parts: str) -> Callable[[], _SQL]:
 
     def sql() -> _SQL:
         metric = _text(Run.figures, "metric")
-        matches = reduce(operator.or_, [metric.contains(part) for part in parts])
-        return Case(None, ((matches, _figure("best_value")()),))
+        return _best_if(reduce(operator.or_, [metric.contains(part) for part in parts]))
 
     return sql
+
+
+def _best_if(matches: _SQL) -> _SQL:
+    """Return the best value of the target's metric if a condition holds; else null."""
+    return Case(None, ((matches, _figure("best_value")()),))
 
 
 def _machine(*path: str) -> Callable[[], _SQL]:
@@ -264,9 +268,13 @@ def find(name: str, parameter: str) -> QueryField:
         )
     if _occurs(f'"metric": "{name}"', (Run.figures,)) or _is_metric(name):
         last = _figure("metrics", name, "last")
-        return QueryField(
-            "number", _METRIC_HELP, lambda: fn.COALESCE(_target(name)(), last()).coerce(False)
-        )
+
+        def value() -> _SQL:
+            # A part of a name is another metric: "loss" is not the target "val_loss".
+            best = _best_if(_text(Run.figures, "metric") == name)
+            return fn.COALESCE(best, last()).coerce(False)
+
+        return QueryField("number", _METRIC_HELP, value)
     metric, _, statistic = name.rpartition(".")
     if statistic in _EXTREMES and _is_metric(metric):
         return QueryField("number", _EXTREMES[statistic], _figure("metrics", metric, statistic))

@@ -23,6 +23,8 @@ _MACHINE = {
     **{"git": {"commit": "abc123f"}, "code": _CODE},
 }
 
+_LOSSES = {"loss": 3.5, "val_loss": 0.25}
+
 
 @pytest.fixture
 def runs(database: Database) -> dict[str, Run]:
@@ -127,6 +129,14 @@ def test_search_terms_find_runs(runs: dict[str, Run]) -> None:
     ):
         assert found(query) == names, query
         assert sum(count_runs(parse(query)).states.values()) == len(names), query
+
+
+def test_a_metric_is_not_confused_with_a_target_whose_name_contains_it(database: Database) -> None:
+    last = {name: {"min": value, "max": value, "last": value} for name, value in _LOSSES.items()}
+    figures = SummaryMetrics(metric="val_loss", best_value=0.2, metrics=last)
+    make_run(name="own", state="FINISHED", figures=asdict(figures))
+    for query, names in (("loss=3.5", ["own"]), ("loss<1", []), ("val_loss=0.2", ["own"])):
+        assert found(query) == names, query
 
 
 def test_runs_are_sorted_with_missing_values_last(runs: dict[str, Run]) -> None:
