@@ -20,12 +20,15 @@ def begin(ago: float = 0.0) -> dict[str, Any]:
 
 
 def begin_before(run: Run, at: float) -> None:
-    """Move the start of a run to ``at``, the earlier start of one of its ranks, and store it."""
+    """Move the start of a run to ``at``, the earlier start of one of its ranks, and store it.
+
+    Its workers count from there. A run of an external job begins, and has its workers, at once.
+    """
     seconds = (run.started_at or at) - at
-    run.started_at = at
+    run.created_at = run.room_at = run.started_at = at
     if run.steady_clock:
         run.steady_clock = {**run.steady_clock, "seconds": run.steady_clock["seconds"] - seconds}
-    run.save(only=[Run.started_at, Run.steady_clock])
+    run.save(only=[Run.created_at, Run.room_at, Run.started_at, Run.steady_clock])
 
 
 def now(run: Run) -> float:

@@ -83,6 +83,8 @@ def test_a_run_starts_with_its_first_process(
     assert run_clock.now(run) == pytest.approx(now, abs=5)
     began = [rank.assigned_at for rank in Rank.select().order_by(Rank.rank)]
     assert began == pytest.approx([now - 10, now - 60], abs=5)
+    # The time breakdown and the cost begin here.
+    assert (run.created_at, run.room_at) == (run.started_at, run.started_at)
 
 
 def test_ranks_start_when_their_processes_start(database: Database) -> None:
