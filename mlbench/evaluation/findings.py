@@ -18,9 +18,9 @@ from mlbench.contract.figures import percent
 from mlbench.contract.figures import seconds as duration
 from mlbench.contract.humanize import count, join, numbered
 from mlbench.contract.metric_titles import metric_title
-from mlbench.contract.names import ACTIVE_STATES, Bucket
+from mlbench.contract.names import ACTIVE_STATES, DISTURBED_SHARE, Bucket
 from mlbench.contract.records import Interference
-from mlbench.contract.results import Finding, Goodput, Result, Saving
+from mlbench.contract.results import Finding, Goodput, RankInterference, Result, Saving
 from mlbench.evaluation.inputs import RankRow, RunRow
 from mlbench.evaluation.stragglers import is_contended
 
@@ -29,6 +29,11 @@ _OUTSIDE_TRAINING = {"nan", "evaluation", "restarts"}
 _COMPUTING = {"forward", "backward", "compute"}
 _STARTUP: tuple[Bucket, ...] = ("workers", "start", "initialization", "restore")
 _STEP: tuple[Bucket, ...] = ("compute", "communication", "waiting", "contention", "data", "stopped")
+
+
+def _held_share(rank: RankInterference) -> float:
+    """Return the share of time for which others held a rank's cores: programs or a hypervisor."""
+    return max(rank.contention_share, rank.stolen_share or 0.0)
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,16 @@ class RunEvidence:
         ``section`` is the section of the run page that shows the evidence.
         """
         return Finding("", severity, title, text, seconds * self.workers, saving, section)
+
+    @cached_property
+    def contended(self) -> list[RankInterference]:
+        """Ranks of all attempts with CPU contention, the most affected first.
+
+        Ranks that were only profiled or stopped are disturbed, but not contended.
+        """
+        ranks = self.result.interferences
+        contended = (rank for rank in ranks if _held_share(rank) > DISTURBED_SHARE)
+        return sorted(contended, key=_held_share, reverse=True)
 
     @property
     def interference(self) -> list[tuple[int, Interference]]:
@@ -181,8 +196,8 @@ def straggler(evidence: RunEvidence) -> Finding | None:
         return None
     late = next(rank for rank in stragglers.ranks if rank.rank == stragglers.named)
     waited = evidence.by_rank("contention").get(late.rank, 0.0)
-    disturbed = {rank.rank for rank in evidence.result.interferences if rank.disturbed}
-    if late.rank in disturbed and is_contended(late.seconds, waited):
+    contended = {rank.rank for rank in evidence.contended}
+    if late.rank in contended and is_contended(late.seconds, waited):
         return None
     figures = {rank.rank: rank for rank in evidence.result.ranks}
     others = [
@@ -300,28 +315,28 @@ def communication(evidence: RunEvidence) -> Finding | None:
 
 @rule
 def contention(evidence: RunEvidence) -> Finding | None:
-    """Report ranks that waited for other programs for more than 5 % of their time.
+    """Report ranks whose cores other programs, or a hypervisor, held for over 5 % of their time.
 
     The saving is the wait of the rank that waited most, because the others wait for it. Its lower
-    end is the mean over the ranks, and its upper end includes the mean straggler wait. Stop the
-    other programs, or give the run cores of its own.
+    end is the mean over the ranks, and its upper end includes the mean straggler wait. The time of
+    a hypervisor has no predicted saving. Stop the other programs, or give the run cores of its own.
     """
-    disturbed = sorted(
-        (rank for rank in evidence.result.interferences if rank.disturbed),
-        key=lambda rank: -rank.contention_share,
-    )
-    if not disturbed:
+    contended = evidence.contended
+    if not contended:
         return None
-    programs = list(disturbed[0].measured.top)[:2]
-    ranks = sorted({rank.rank for rank in disturbed})
+    worst, share = contended[0], _held_share(contended[0])
+    ranks = sorted({rank.rank for rank in contended})
     names = numbered("rank", ranks) if len(ranks) <= 4 else count(len(ranks), "rank")
-    by = f": {join(programs)}" if programs else ""
+    text = f"A hypervisor held cores of {names}"
+    if share == worst.contention_share:
+        programs = list(worst.measured.top)[:2]
+        by = f": {join(programs)}" if programs else ""
+        text = f"Other programs used cores of {names}{by}"
     mean, (_, most) = evidence.seconds("contention"), evidence.extremes("contention")
     high = mean + evidence.seconds("waiting")
     return evidence.finding(
         "CPU contention",
-        f"Other programs used cores of {names}{by}, "
-        f"up to {percent(disturbed[0].contention_share, 0)} of the time.",
+        f"{text}, up to {percent(share, 0)} of the time.",
         mean,
         Saving(min(most, high), mean, high) if mean else None,
     )

@@ -207,6 +207,24 @@ def test_contention_is_reported_even_if_it_cost_little() -> None:
     assert finding.saving == Saving(6.0, 3.0, 6.0)
 
 
+def test_a_hypervisor_that_held_cores_is_contention() -> None:
+    measured = replace(QUIET, waiting_seconds=1.0, stolen_seconds=20.0, seconds=100.0)
+    stolen = RankInterference(1, 1, True, 0.01, 0.2, "rank 1", measured)
+    finding = only(result_of({}, {}, interferences=(stolen,), disturbed=("rank 1",)))
+    assert finding.rule == "contention"
+    assert finding.text == "A hypervisor held cores of rank 1, up to 20 % of the time."
+    assert finding.saving is None
+
+
+@pytest.mark.parametrize("field", ["profiled", "stopped"])
+def test_a_profiled_or_stopped_run_has_no_contention(field: str) -> None:
+    fields: dict[str, Any] = {field: ((1.0, 4.0),)}
+    measured = replace(QUIET, seconds=100.0, waiting_seconds=1.0, **fields)
+    disturbed = RankInterference(1, 1, True, 0.01, 0.0, "rank 1", measured)
+    result = result_of({}, {"contention": 1.0}, interferences=(disturbed,), disturbed=("rank 1",))
+    assert findings_of(make_run(num_workers=2), [], result) == ()
+
+
 @pytest.mark.parametrize(("waited", "rule"), [(24.0, "contention"), (10.0, "straggler")])
 def test_a_rank_delayed_by_other_programs_is_not_a_straggler(waited: float, rule: str) -> None:
     late = Straggler(1, 28.0, {"compute": 28.0, "data": 0.0, "checkpoint": 0.0}, 1.6)
