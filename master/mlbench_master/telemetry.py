@@ -101,7 +101,7 @@ _FAMILIES: Sequence[tuple[str, str, tuple[str, ...]]] = (
     ),
     (
         names.RUN_STRAGGLER,
-        "Speedup if no rank had been late, and the rank that was late most.",
+        "Speedup if the straggler had been on time; rank: the straggler.",
         ("run_id", "rank"),
     ),
     (names.RUN_BEST_VALUE, "Best value of the target's metric.", ("run_id", "metric")),

@@ -277,7 +277,7 @@ RUN_CONTENTION_RATIO: Final = (
     "mlbench_run_cpu_contention_ratio"  # {rank}: the rank with most contention
 )
 RUN_DISTURBED: Final = "mlbench_run_disturbed"
-RUN_STRAGGLER: Final = "mlbench_run_straggler_ratio"  # {rank}: the rank with the largest delay
+RUN_STRAGGLER: Final = "mlbench_run_straggler_ratio"  # {rank}: the straggler
 RUN_EPOCHS: Final = "mlbench_run_epochs"
 RUN_BEST_VALUE: Final = "mlbench_run_best_value"  # {metric}
 RUN_LAST_VALUE: Final = "mlbench_run_last_value"  # {metric}

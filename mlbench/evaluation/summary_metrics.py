@@ -29,8 +29,9 @@ class SummaryMetrics:
     step_seconds: float | None = None
     communication_share: float | None = None
     late_rank: int | None = None
+    """The straggler; None without one."""
     without_late: float | None = None
-    """Speedup if no rank had been late."""
+    """Speedup if the straggler alone had been on time; None without a straggler."""
     epochs: int | None = None
     metric: str = ""
     """Metric of the target; empty without one."""

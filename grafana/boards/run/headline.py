@@ -142,8 +142,8 @@ HEADLINE: Final = (
     _tile(
         "Straggler ratio",
         "Slowest rank's compute time per step relative to the median of the others, over the "
-        "last minute. After the run: the speedup if no rank had been late, and the rank that was "
-        "latest. None: below 1.1.",
+        "last minute. After the run: the speedup if the straggler had been on time. None: below "
+        "1.1.",
         value(_STRAGGLER, "{{who}}"),
         size=20,
         unit="suffix: times",

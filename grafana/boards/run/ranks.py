@@ -43,9 +43,9 @@ def _newest(metric: str) -> str:
 
 RANK_TABLE: Final = rows(
     "Ranks",
-    "Ranks, slowest first. Straggler ratio: compute time per step relative to the other ranks' "
-    "median. CPU contention: share of time in which other programs held its core. Last minute; "
-    "after the run, the worst rank of the result. Click a rank for its log.",
+    "Ranks, slowest first. Straggler ratio: compute time per step relative to the others' median. "
+    "CPU contention: share of time in which other programs held its core. Last minute; after the "
+    "run, speedup without the straggler, and the worst contention. Click a rank for its log.",
     column("info", by("rank, pod", latest(f"mlbench_worker_info{{{RANKS}}}"))),
     column("running", by("rank", f"{_RUNNING} unless on (run_id) {_ENDED} or {_RUNNING} * 0")),
     column("ratio", _of_each(RATIO, names.RUN_STRAGGLER)),
