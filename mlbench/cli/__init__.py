@@ -75,7 +75,7 @@ _COMMANDS: Commands = {
         "List the metrics of a run, or print the values of one.",
     ),
     "manifest": ("manifest:manifest", "Show the code, settings and machines of a run."),
-    "download": ("download:download", "Download every value of every series of a run."),
+    "download": ("download:download", "Download the values of all series of a run."),
     "verify": (
         "verify:verify",
         "Check the archive of a run: digests, counts and result.",

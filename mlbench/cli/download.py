@@ -71,7 +71,10 @@ def download(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Download every value of every series of a run."""
+    """Download the values of all series of a run.
+
+    Only parquet has the values that a restart discarded.
+    """
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)  # so that partial files are removed
     with connected() as client:

@@ -191,7 +191,9 @@ def _load_run(client: ApiClient, name: str) -> OpenedRun:
             return _read_archives([path])[0]
     pa, _ = pyarrow()
     tables = {}
-    for name_of_series, points in client.get_run_metrics(run.id, exact=True).result().value.items():
+    # Like an archive, with the values that a restart discarded.
+    series = client.get_run_metrics(run.id, lineage="all", exact=True).result().value
+    for name_of_series, points in series.items():
         values = [number_or_text(point.value) for point in points]
         columns = {
             "time": [datetime.fromisoformat(point.date) for point in points],

@@ -15,7 +15,7 @@ from mlbench.contract.errors import ApiError, MLBenchError
 from mlbench.contract.records import Run
 from mlbench.local.home import Home
 from tests.support.results import make_run
-from tests.support.scripted import Reply, answering, serving
+from tests.support.scripted import Asked, Reply, answering, serving
 
 _SETS = Path(__file__).parents[3] / "docs" / "archives"
 
@@ -84,6 +84,20 @@ def test_an_active_run_is_opened_by_name_or_page(
         assert all(row["rank"] in {0, 1} and row["value"] > 0 <= row["step"] for row in rows)
     with pytest.raises(MLBenchError, match="no such file or run: 'nobody'"):
         mlbench.open("nobody")
+
+
+def test_a_restarted_run_without_an_archive_has_its_discarded_values() -> None:
+    """They are in its archive."""
+    run = make_run(id=9).to_fields()
+    series = {"loss @ 0": [{"date": "2026-03-01T09:21:29Z", "value": "1"}]}
+
+    def answer(asked: Asked) -> Reply:
+        path, _, query = asked.path.partition("?")
+        is_whole = "lineage=all" in query
+        return Reply(body=run if path == "/api/runs/9/" else series if is_whole else {})
+
+    with answering(answer) as master:
+        assert mlbench.open(f"{master.url}/runs/9").table().num_rows == 1
 
 
 def test_a_missing_metric_or_file_is_named(file: Path, tmp_path: Path) -> None:
