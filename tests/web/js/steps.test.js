@@ -45,6 +45,8 @@ test("a rank has a median step, a longest step, and a share of waiting", () => {
   const [first, second] = summariesOf(lanesOf(SERIES, 99));
   deepEqual(first, { rank: 0, median: 0.025, longest: 0.05, bin: 2, waiting: 0.5 });
   deepEqual([second.longest, second.bin, second.waiting], [0.175, 1, 1 / 4.5]);
+  const [, ofTwo] = summariesOf(lanesOf(SERIES, 99, [0, 2000]));
+  deepEqual(ofTwo.median.toFixed(6), "0.100000", "the mean of the two in the middle");
 });
 
 test("a single step has a begin, an end, and its wait beyond the least communication of a rank", () => {

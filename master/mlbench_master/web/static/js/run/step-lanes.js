@@ -111,7 +111,9 @@ export function summariesOf(/** @type {Lanes} */ { ranks, times, work, exchange,
     const values = times[i].filter(Number.isFinite).sort((a, b) => a - b);
     const longest = values.at(-1);
     const waited = sum(waiting[i]) / (sum(work[i]) + sum(exchange[i]));
-    return { rank, median: values[values.length >> 1], longest, bin: times[i].indexOf(longest), waiting: waited };
+    const middle = (values.length - 1) / 2;
+    const median = (values[Math.floor(middle)] + values[Math.ceil(middle)]) / 2;
+    return { rank, median, longest, bin: times[i].indexOf(longest), waiting: waited };
   });
   return summaries.filter(({ bin }) => bin >= 0);
 }
