@@ -53,6 +53,9 @@ class _CountingTracker(Tracker):
         self._last_communication = phases.get("communication", 0.0)
         restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
         self._is_restarted = int(os.environ.get(names.ENV_ATTEMPT, "1")) > 1 or restarts > 0
+        if steps == 1:
+            # The mean time per step leaves this step out, because the clock has just begun.
+            self.log({names.TRAIN_SECONDS: 0.0}, step=steps)
 
     def log(
         self,

@@ -113,7 +113,10 @@ class RankResult(Record):
     training_seconds: float | None
     """Training time in seconds, without evaluation; None if it was not recorded."""
     step_seconds: float | None
-    """Mean time per step, in seconds without evaluation; None if unknown."""
+    """Mean time per step, in seconds without evaluation; None if unknown.
+
+    Steps that ended before the training clock began are left out.
+    """
     compute_seconds: float | None
     """Mean time per step without communication, in seconds; None if it was not measured."""
     communication_share: float | None

@@ -440,6 +440,7 @@ def rank_results(
             position = step.first_from(at_us + 1) - 1
             if position >= step.first_from(at_us // 1000 * 1000):
                 steps = round(step.values[position])
+        timed = None if steps is None else steps - _steps_before_clock(recorded)
         phases = {phase: totals.get(metric) for phase, metric in _PHASES.items()}
         sent, received = (
             recorded[metric].values[-1] if metric in recorded else None for metric in network
@@ -452,8 +453,8 @@ def rank_results(
                 steps=steps,
                 samples=totals.get(names.SAMPLES),
                 training_seconds=seconds,
-                step_seconds=ratio(seconds, steps),
-                compute_seconds=ratio(compute, steps),
+                step_seconds=ratio(seconds, timed),
+                compute_seconds=ratio(compute, timed),
                 communication_share=ratio(communication, seconds),
                 phases=with_other({phase: time for phase, time in phases.items() if time}, seconds),
                 contention_share=waiting.get(int(rank)),
@@ -462,6 +463,21 @@ def rank_results(
             )
         )
     return tuple(results)
+
+
+def has_steps_before_clock(clock: Column) -> bool:
+    """Check whether steps may have ended before the training clock began, at exactly 0 s."""
+    return clock.values[0] == 0.0
+
+
+def _steps_before_clock(recorded: Mapping[str, Column]) -> int:
+    """Return the number of steps that had ended when the training clock of a rank began."""
+    clock, steps = recorded.get(names.TRAIN_SECONDS), recorded[names.STEP]
+    if clock is None or not has_steps_before_clock(clock):
+        return 0
+    position = steps.first_from(clock.times_us[0] // 1000 * 1000)
+    is_together = steps.times_us[position] // 1000 == clock.times_us[0] // 1000
+    return round(steps.values[position]) if is_together else 0
 
 
 def with_other(phases: Mapping[str, float], seconds: float | None) -> dict[str, float]:

@@ -42,6 +42,7 @@ from mlbench.evaluation.inputs import (
     RunRow,
     by_rank,
     finite_by_rank,
+    has_steps_before_clock,
     last_recorded_us,
     last_totals_us,
     profiled_among,
@@ -298,8 +299,11 @@ def read_series(context: RunContext, read: Read) -> Columns:
     early = max((rank.dated_before - rank.clock_ahead for rank in context.ranks), default=0.0)
     since_ms = int((run.started_at - max(0.0, early)) * 1000)
     columns = inputs.add_totals(read(sorted(metrics), since_ms * 1000))
-    # All steps are needed to find the discarded ones, and the last one of all ranks.
-    if len(context.dates.begun_us) > 1 or run.state in ENDED_BADLY:
+    # All steps are needed to find the discarded ones, the last one of all ranks, and the ones
+    # before the clock.
+    clocks = finite_by_rank(columns, names.TRAIN_SECONDS).values()
+    is_clock_late = any(map(has_steps_before_clock, clocks))
+    if len(context.dates.begun_us) > 1 or run.state in ENDED_BADLY or is_clock_late:
         return {**columns, **read((names.STEP,), since_ms * 1000)}
     # Steps are many, so only those from the last totals on are read.
     last_us = min(last_totals_us(columns).values(), default=None)

@@ -79,6 +79,10 @@ def test_a_straggler_is_named_in_code_without_mlbench(
     assert max(found.ranks[0].parts.items(), key=lambda item: item[1])[0] == part
     for rank in range(ranks):
         assert job.last(names.STEP, rank) == _STEPS
+        # The clock begins with the end of the first step.
+        begun = [job.columns[metric][str(rank)] for metric in (names.STEP, names.TRAIN_SECONDS)]
+        assert [column.values[0] for column in begun] == [1, 0]
+        assert begun[0].times_us[0] == begun[1].times_us[0]
         assert len(job.columns[names.SAMPLED_STEP][str(rank)].values) == _STEPS - 1
 
 

@@ -180,6 +180,17 @@ def test_figures_of_a_rank_come_from_its_last_totals() -> None:
     assert (found.step_seconds, found.samples_per_second) == (0.1, 640.0)
 
 
+def test_steps_before_the_clock_are_left_out_of_the_step_time() -> None:
+    """The clock of watched PyTorch code begins with the end of the first step."""
+    begun: dict[str, Values] = {
+        "train_seconds_0": {0: 0, **_TOTALS["train_seconds_0"]},
+        "step_0": {0: 1, 2: 21},
+    }
+    [zero, _] = evaluated(_CONTEXT, **_TOTALS | begun).ranks
+    assert (zero.steps, zero.step_seconds) == (21, 0.1)
+    assert zero.compute_seconds == pytest.approx(0.06)
+
+
 def test_totals_belong_to_the_last_step_before_them_within_a_millisecond() -> None:
     fast = _TOTALS | {"step_0": {2 - 0.0003: 18, 2.0: 19, 2.0003: 20, 2.0006: 21}}
     for metric in ("samples", "train_seconds", "communication_seconds"):
