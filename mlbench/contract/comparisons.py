@@ -116,7 +116,7 @@ class Group(Record):
     reached: int
     """Number of runs that reached the target."""
     disturbed: int
-    """Number of runs that CPU contention may have distorted."""
+    """Number of runs with a disturbed rank."""
     training_seconds_to_target: Summary | None
     """Time to target (training), in seconds; None if no run has a target."""
     wall_seconds_to_target: Summary | None
@@ -314,7 +314,7 @@ class Findings(Record):
     rule_violations: tuple[str, ...] = ()
     """Rule violations of runs in the closed division."""
     disturbed: tuple[str, ...] = ()
-    """Runs whose results CPU contention may have distorted, with the cause."""
+    """Runs with a disturbed rank, with the cause."""
     notes: tuple[str, ...] = ()
     """Notes on benchmark sets, on scores, and on the significance of differences."""
     clock_faults: tuple[str, ...] = ()

@@ -75,7 +75,10 @@ class RankInterference(Record):
     rank: int
     attempt: int
     disturbed: bool
-    """Whether CPU contention or steal time took more than 5 % of the rank's time."""
+    """Whether the rank was disturbed.
+
+    CPU contention or steal time took more than 5 % of its time, or it was profiled or stopped.
+    """
     contention_share: float
     """CPU contention: share of the time that the rank waited for other programs, from 0 to 1."""
     stolen_share: float | None
@@ -347,7 +350,7 @@ class Result(Record):
     energy_joules: float | None
     """Energy that the run's GPUs used, in joules; None if it was not measured."""
     disturbed: tuple[str, ...]
-    """Reasons why CPU contention may have distorted the result, a sentence per rank.
+    """Reasons why the result may be distorted, a sentence per disturbed rank.
 
     Empty if the run was not disturbed.
     """

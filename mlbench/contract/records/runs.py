@@ -248,7 +248,7 @@ class Run(RunSpec, _RunHead):
     outcome: Outcome | None = None
     """Outcome of the run; None until its result is computed, soon after its end."""
     disturbed: bool = False
-    """Whether CPU contention may have distorted the result; False before the run's end."""
+    """Whether a rank was disturbed, which may distort the result; False before the run's end."""
     contention_share: float | None = None
     """CPU contention of the rank that had most, as a share of its time, from 0 to 1.
 

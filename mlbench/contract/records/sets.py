@@ -51,7 +51,7 @@ class Trial(Record):
     reason: str
     """Reason why the run failed or was stopped; otherwise empty."""
     disturbed: bool
-    """Whether CPU contention may have distorted the run's result."""
+    """Whether a rank was disturbed, which may distort the run's result."""
     deleted: bool
     """Whether the run has been deleted."""
     counts: bool

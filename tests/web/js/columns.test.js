@@ -4,7 +4,7 @@ import { test } from "node:test";
 import "./browser.js";
 
 Object.assign(globalThis, { location: { search: "" }, localStorage: { getItem: () => null } });
-const { differingSettings, nextOrder, textOf, titleOf, writerOf } = await import(
+const { differingSettings, disturbedText, nextOrder, textOf, titleOf, writerOf } = await import(
   "../../../master/mlbench_master/web/static/js/runs/columns.js"
 );
 
@@ -96,4 +96,8 @@ test("a column has one unit and a readable name", () => {
 test("values are formatted for display", () => {
   deepEqual([null, "", 0.25, false, "topk"].map(textOf), ["–", "–", "0.25", "false", "topk"]);
   equal(textOf("2026-03-01T09:21:29Z").includes("2026"), true);
+});
+
+test("the mark of a disturbed run has its CPU contention, which may be small if it was profiled", () => {
+  equal(disturbedText(/** @type {any} */ ({ contention_share: 0.01 })), "Disturbed: results may be distorted; CPU contention 1 %");
 });

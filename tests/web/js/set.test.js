@@ -4,7 +4,7 @@ import { test } from "node:test";
 import "./browser.js";
 import * as answer from "../../../master/mlbench_master/web/static/js/compare/verdict.js";
 import { scalingOf } from "../../../master/mlbench_master/web/static/js/compare/results.js";
-import { rowsOf } from "../../../master/mlbench_master/web/static/js/set/plan.js";
+import { remarkOf, rowsOf } from "../../../master/mlbench_master/web/static/js/set/plan.js";
 
 const summary = (/** @type {number | null} */ mean, low = mean, high = mean) => ({ mean, mean_low: low, mean_high: high });
 /** @returns {any} a group of three runs */
@@ -64,4 +64,10 @@ test("the plan has a row for each run and for each open slot", () => {
   const slots = [{ number: 1, is_open: false, trials: [trial] }, { number: 2, is_open: true, trials: [] }];
   const rows = rowsOf(/** @type {any} */ ({ slots }), /** @type {any} */ ([{ run_id: 7 }]));
   deepEqual(rows.map((row) => [row.trial, row.result]), [[trial, { run_id: 7 }], [null, {}]]);
+});
+
+test("a disturbed run is not said to have CPU contention, because it may only have been profiled", () => {
+  const trial = /** @type {any} */ ({ state: "FINISHED", counts: true, remark: "disturbed" });
+  equal(remarkOf(trial), "disturbed");
+  equal(remarkOf({ ...trial, counts: false, remark: "crashed" }), "does not count: crashed");
 });

@@ -143,8 +143,13 @@ function aboutOf(/** @type {Run} */ run) {
   return [run.title, sweptOf(run), originOf(run), run.replaced_by && `replaced by run ${run.replaced_by}`].filter(Boolean).join("\n");
 }
 
-function contentionOf(/** @type {Run} */ { contention_share: share }) {
-  const label = `CPU contention ${format.percent(share)}: results may be distorted`;
+/** @returns {string} what the mark of a disturbed run says; the run may only have been profiled or stopped */
+export function disturbedText(/** @type {Run} */ { contention_share: share }) {
+  return `Disturbed: results may be distorted; CPU contention ${format.percent(share)}`;
+}
+
+function contentionOf(/** @type {Run} */ run) {
+  const label = disturbedText(run);
   return h("i", { class: "runs-contention", role: "img", "aria-label": label, title: label });
 }
 

@@ -72,9 +72,9 @@ export function lastColumns(/** @type {LastValues[]} */ values) {
   ];
 }
 
-function remarkOf(/** @type {Row["trial"]} */ trial) {
+/** @returns {string} why a run does not count, or how it counts */
+export function remarkOf(/** @type {Row["trial"]} */ trial) {
   if (!trial || isActive(trial) || (trial.counts && !trial.remark)) return "";
-  if (trial.remark === "disturbed") return "CPU contention";
   return trial.counts ? trial.remark : `does not count${trial.remark ? `: ${trial.remark}` : ""}`;
 }
 
