@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from itertools import chain
-from math import ceil, isfinite
+from math import ceil, inf, isfinite
 from typing import Any
 
 from mlbench.archive import Archive, SeriesName
@@ -96,8 +95,14 @@ def metrics_of(archive: Archive) -> dict[str, dict[str, float]]:
         first.setdefault(name.metric, name)
     extremes = {}
     for metric, name in list(first.items())[:100]:
-        pieces = sorted(archive.read(name), key=lambda piece: piece.times_us[:1])
-        values = list(filter(isfinite, chain.from_iterable(piece.values for piece in pieces)))
-        if values:
-            extremes[metric] = {"min": min(values), "max": max(values), "last": values[-1]}
+        # Pieces overlap: values that Prometheus cannot hold, and late ones, are in others.
+        low, high, last, last_us = inf, -inf, inf, -1 << 63
+        for piece in archive.read(name):
+            for time_us, value in zip(piece.times_us, piece.values, strict=True):
+                if isfinite(value):
+                    low, high = min(low, value), max(high, value)
+                    if time_us >= last_us:
+                        last, last_us = value, time_us
+        if isfinite(last):
+            extremes[metric] = {"min": low, "max": high, "last": last}
     return extremes
