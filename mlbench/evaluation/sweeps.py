@@ -334,8 +334,9 @@ def _seconds_left(run_set: RunSet, figures: Mapping[int, RunSummaryMetrics]) -> 
     if not durations:
         return None
     usual = fmean(seconds for alike in durations.values() for seconds in alike)
-    active = [
-        figures.get(slot.active.run_id, RunSummaryMetrics()) for slot in remaining if slot.active
-    ]
-    elapsed = sum(min(usual, run.wall_seconds or 0.0) for run in active)
-    return sum(fmean(durations.get(_name(slot), [usual])) for slot in remaining) - elapsed
+    total = 0.0
+    for slot in remaining:
+        active = figures.get(slot.active.run_id) if slot.active else None
+        elapsed = active.wall_seconds or 0.0 if active else 0.0
+        total += max(0.0, fmean(durations.get(_name(slot), [usual])) - elapsed)
+    return total

@@ -205,18 +205,28 @@ def made(
     repeats: int = 4,
     done: int = 99,
     losses: Mapping[str, float] | None = None,
+    active_seconds: float | None = None,
 ) -> SetAnalysis:
-    """Analyze a set with this number of repeats, in which the first slots are done."""
+    """Analyze a set with this number of repeats, in which the first slots are done.
+
+    With ``active_seconds``, the next slot has had a run for that time.
+    """
     places, figures = [], {}
     for number, (exchange, bandwidth) in enumerate([*seconds] * repeats, 1):
         trial = Trial(number, number, 1, "FINISHED", "", False, False, counts=True, remark="")
         swept = {"exchange": exchange, "bandwidth": bandwidth}
         trials = (trial,) if number <= done else ()
+        is_active = number == done + 1 and active_seconds is not None
+        if is_active:
+            trials = (replace(trial, state="STARTED", counts=False, remark="running"),)
         places.append(Slot(number, f"r{number}", 2, 1, not trials, trials, swept))
         took = seconds[exchange, bandwidth] + number / 100
         last_values = {"loss": losses[exchange]} if losses else {}
         figures[number] = RunSummaryMetrics(
-            *(took if took < math.inf else None, 100.0, took + 10), last_values=last_values
+            took if took < math.inf else None,
+            100.0,
+            active_seconds if is_active else took + 10,
+            last_values=last_values,
         )
     run_set = RunSet("s", "2026-01-01T00:00:00Z", False, None, {}, tuple(places), "")
     run_set = replace(run_set, waiting=waiting_slots(places, 0))
@@ -262,3 +272,20 @@ def test_the_remaining_time_is_estimated_from_similar_runs() -> None:
     assert found.seconds_left == pytest.approx(2 * (90 + 60 + 30 + 20 + 4 * 10), abs=1)
     assert made(_SECONDS).seconds_left == 0
     assert made(_SECONDS, done=0).seconds_left is None
+
+
+@pytest.mark.parametrize(
+    ("done", "elapsed", "left"),
+    [
+        (15, 10.0, 20.0),
+        # Longer than similar runs, but shorter than the mean of all.
+        (15, 50.0, 0.0),
+        # Longer than the mean of all, but shorter than similar runs.
+        (12, 80.0, 20.0 + 70.0 + 40.0 + 30.0),
+    ],
+)
+def test_an_active_run_is_compared_with_similar_runs(
+    done: int, elapsed: float, left: float
+) -> None:
+    found = made(_SECONDS, done=done, active_seconds=elapsed)
+    assert found.seconds_left == pytest.approx(left, abs=1)
