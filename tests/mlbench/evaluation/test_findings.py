@@ -225,6 +225,16 @@ def test_a_profiled_or_stopped_run_has_no_contention(field: str) -> None:
     assert findings_of(make_run(num_workers=2), [], result) == ()
 
 
+def test_contention_by_own_processes_is_told_beside_that_by_other_programs() -> None:
+    measured = replace(QUIET, waiting_seconds=20.0, seconds=100.0, stack_waiting_seconds=30.0)
+    disturbed = RankInterference(1, 1, True, 0.2, None, "rank 1", measured)
+    result = result_of({}, {"contention": 50.0}, interferences=(disturbed,), disturbed=("rank 1",))
+    assert only(result).text == (
+        "Other programs used cores of rank 1: idle, up to 20 % of the time, "
+        "and MLBench's own processes another 30 %."
+    )
+
+
 @pytest.mark.parametrize(("waited", "rule"), [(24.0, "contention"), (10.0, "straggler")])
 def test_a_rank_delayed_by_other_programs_is_not_a_straggler(waited: float, rule: str) -> None:
     late = Straggler(1, 28.0, {"compute": 28.0, "data": 0.0, "checkpoint": 0.0}, 1.6)
