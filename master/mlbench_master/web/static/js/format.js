@@ -104,9 +104,7 @@ export function metricTitle(/** @type {string} */ name) {
 }
 
 /** @returns {boolean} whether a metric is an accuracy in percent. */
-export function isPercent(/** @type {string} */ name) {
-  return /(^|_)Prec@\d+$/.test(name);
-}
+export const isPercent = (/** @type {string} */ name) => /(^|_)Prec@\d+$/.test(name);
 
 /** @returns {string} a target, such as `Validation accuracy ≥ 97 %`. */
 export function targetText(/** @type {Target} */ aim) {

@@ -201,14 +201,11 @@ function capitalized(/** @type {string} */ text) {
 }
 
 /** @returns {string} the name of an option: `learning rate` for `learning_rate`. */
-export function optionTitle(/** @type {string} */ key) {
-  return key.replaceAll("_", " ");
-}
+export const optionTitle = (/** @type {string} */ key) => key.replaceAll("_", " ");
 
 /** @returns {string} swept values where space is short: `lr 0.1, batch 64`, as in the head of a run. */
-export function abbreviated(/** @type {string} */ text) {
-  return optionTitle(text).replaceAll("learning rate", "lr").replaceAll("batch size", "batch");
-}
+export const abbreviated = (/** @type {string} */ text) =>
+  optionTitle(text).replaceAll("learning rate", "lr").replaceAll("batch size", "batch");
 
 /** @returns {boolean} whether a group has a mean of a metric. */
 export function hasMean(/** @type {Group} */ group, /** @type {Measure} */ { field }) {

@@ -6,19 +6,18 @@ import { drawCurves } from "../compare/curves.js";
 import { ofResult, toPath } from "../compare/loader.js";
 import { showCells } from "../compare/results.js";
 import { answerOf, bestFirst, chipsOf, comparabilityOf, foldsOf, measureOf, optionTitle, showFolds } from "../compare/verdict.js";
-import { byId, h, reconcile, setNotice, setText } from "../dom.js";
-import { alignedDurations, duration, metricTitle, moment, number, plural } from "../format.js";
+import { byId, h, reconcile, setText } from "../dom.js";
+import { duration, metricTitle, moment, plural } from "../format.js";
 import { styleOf } from "../plot.js";
 import { poll } from "../poll.js";
 import { urlOf } from "../root.js";
 import { termsOf } from "../runs/groups.js";
-import { fillTable, problemWith, runBadge, setBadge } from "../ui.js";
+import { fillTable, problemWith, setBadge } from "../ui.js";
 import { columnsOf, lastColumns, progressOf, progressText, rowsOf, sweptIn } from "./plan.js";
 
 const POLL_MS = 5000;
 // As many as the API compares.
 const MAX_RUNS = 200;
-const MAX_LISTED = 6;
 // The bands of more curves would cover each other.
 const MAX_CURVES = 5;
 
@@ -37,7 +36,7 @@ async function refresh() {
   showHead(set, analysis);
   showAnswer(analysis);
   showImportances(analysis);
-  showRuns(set);
+  showPlan(set);
   return analysis.slots_left ? POLL_MS : null;
 }
 
@@ -129,17 +128,13 @@ function showImportances(/** @type {SetAnalysis} */ { axes, importances, text, i
   });
 }
 
-/** @returns {Map<number, number | null>} the seed of each run. */
-function seedsOf(/** @type {RunSet} */ { slots }) {
-  return new Map(slots.flatMap(({ trials }) => trials.map(({ run_id, seed }) => [run_id, seed])));
-}
-
 function showVerdict(/** @type {RunSet} */ set, /** @type {Manifest | null} */ first) {
   byId("verdict-card").hidden = comparison.results.length < 2;
   const { state, text } = comparabilityOf(comparison);
   setText(byId("verdict-badge"), text);
   byId("verdict-badge").dataset.answer = state;
-  const folds = foldsOf(comparison, first ? [first] : [], seedsOf(set)).filter(({ term }) => term !== "Sets");
+  const seeds = new Map(set.slots.flatMap(({ trials }) => trials.map(({ run_id: id, seed }) => [id, seed])));
+  const folds = foldsOf(comparison, first ? [first] : [], seeds).filter(({ term }) => term !== "Sets");
   const repeated = set.slots.filter(({ trials }) => trials.length > 1).length;
   if (repeated) folds.push({ term: "Repeats", text: `${plural(repeated, "slot")} had more than one run`, details: [] });
   showFolds(byId("verdict-folds"), folds);
@@ -161,27 +156,11 @@ function showCurves(/** @type {Comparison} */ { results, groups }) {
   drawCurves(curves, data, best.map((group) => ({ ...group, label: optionTitle(group.label) })), (id) => styleOf(placeOf(id)));
 }
 
-function showRuns(/** @type {RunSet} */ set) {
+function showPlan(/** @type {RunSet} */ set) {
   const results = comparison?.results ?? [];
   const rows = rowsOf(set, results);
   fillTable(byId("plan"), columnsOf(rows, results), rows, ({ slot, trial }) => [slot.number, trial?.run_id, trial?.deleted]);
-  const timeOf = (/** @type {Result} */ result) => result.time_to_target?.training_seconds ?? Infinity;
-  const rateOf = (/** @type {Result} */ result) => result.samples_per_second ?? 0;
-  const listed = results.toSorted((a, b) => timeOf(a) - timeOf(b) || rateOf(b) - rateOf(a)).slice(0, MAX_LISTED);
-  const seeds = seedsOf(set);
-  const write = alignedDurations(listed.map((result) => result.time_to_target?.training_seconds));
-  setText(byId("runs-title"), `Runs · ${number(results.length)}`);
-  byId("runs-link").href = urlOf(`/runs${query({ query: termsOf({ set: name }) })}`);
-  reconcile(byId("runs"), listed, ({ run_id, outcome }) => `${run_id} ${outcome?.title}`, (result) => {
-    const { run_id: id, outcome } = result;
-    const { label } = comparison.groups.find(({ run_ids: ids }) => ids.includes(id));
-    const title = [optionTitle(label), seeds.get(id) != null && `seed ${seeds.get(id)}`].filter(Boolean).join(", ");
-    const chip = runBadge(result);
-    if (timeOf(result) < Infinity && outcome?.kind !== "nan") setText(chip, write(timeOf(result)));
-    return h("li", {}, h("a", { href: `/runs/${id}` }, h("bdi", {}, title)), h("span", { class: "soft" }, `#${id}`), chip);
-  });
-  const fastest = results.length > listed.length ? `The ${listed.length} fastest of ${plural(results.length, "run")}.` : "";
-  setNotice(byId("runs-note"), results.length ? fastest : "No run has a result yet.");
+  byId("runs-link").href = urlOf(`/runs${query({ query: termsOf({ set: name }), order: "time_to_target" })}`);
 }
 
 const showProblem = problemWith(() => poller.now());

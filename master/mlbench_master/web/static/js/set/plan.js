@@ -31,9 +31,8 @@ export function progressOf(/** @type {RunSet} */ { slots, state, progress }) {
 }
 
 /** @returns {string} the number of slots in each state, such as `12 done, 1 failed` */
-export function progressText(/** @type {Pick<RunSet, "progress">} */ { progress }) {
-  return Object.entries(progress).flatMap(([state, slots]) => (slots ? `${slots} ${state}` : [])).join(", ");
-}
+export const progressText = (/** @type {Pick<RunSet, "progress">} */ { progress }) =>
+  Object.entries(progress).flatMap(([state, slots]) => (slots ? `${slots} ${state}` : [])).join(", ");
 
 /** @returns {Row[]} a row for each run of the set, and for each slot that has none */
 export function rowsOf(/** @type {RunSet} */ { slots }, /** @type {Result[]} */ results) {
