@@ -161,6 +161,22 @@ def test_a_failed_run_shows_the_log_of_the_failed_rank(talked: Page) -> None:
     # The stderr of the failed rank is selected first.
     log = talked.get_by_role("log", name="Log of rank 1")
     expect(log).to_contain_text("rank 1 begins <b>here</b> 2")
+def test_a_long_timeline_is_shown_whole_on_request(page: Page, still: StackConnection) -> None:
+    def restart_often(route: Route) -> None:
+        events = route.fetch().json()
+        texts = [f"Attempt {number} began" for number in range(2, 32)]
+        route.fulfill(json=[{**events[0], "kind": "restarted", "text": text} for text in texts])
+
+    sign_in(page, still)
+    page.route(f"**/api/runs/{TALKER}/events/", restart_often)
+    page.goto(f"{still.url}/runs/{TALKER}")
+    timeline = section(page, "Timeline")
+    expect(timeline.get_by_text("Attempt 31 began")).to_be_visible()
+    expect(timeline.get_by_role("listitem")).to_have_count(16)
+    timeline.get_by_label("All events").check()
+    expect(timeline.get_by_text("Attempt 15 began")).to_be_visible()
+
+
     talked.get_by_role("combobox", name="Attempt", exact=True).select_option("1")
     expect(log).to_contain_text("rank 1 begins <b>here</b> 1")
     talked.get_by_role("combobox", name="Rank", exact=True).select_option("0")
