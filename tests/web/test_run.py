@@ -13,6 +13,7 @@ from mlbench import ApiClient
 from mlbench.contract.records import Run
 from mlbench.local.home import StackConnection
 from tests.conftest import wait_for
+from tests.support.known import known
 from tests.support.stacks import losses, order_command, order_steps, run_to_end
 from tests.web.conftest import TALKER, TALKER_LINES, WORDY, section, sign_in, stop_runs
 from tests.web.watch import Watch
@@ -142,8 +143,12 @@ def test_a_failure_is_explained_in_one_box_with_all_stacks(talked: Page) -> None
     expect(lines.first).to_contain_text("<module> train.py:50 ranks 0")
     expect(lines.nth(2)).to_have_text("all_reduce distributed_c10d.py:2900 rank 0, not rank 1")
     expect(talked.get_by_role("button", name="Diagnose")).to_be_hidden()
+    # The failure is above what cost time.
+    findings = talked.get_by_role("list", name="Findings")
+    assert known(why.bounding_box())["y"] < known(findings.bounding_box())["y"]
     why.get_by_role("link", name="Show log of rank 1").click()
     expect(talked.get_by_role("log", name="Log of rank 1")).to_be_visible()
+    expect(why).to_be_hidden()
     assert talked.url.endswith("?tab=logs")
 
 
@@ -156,11 +161,6 @@ def test_the_hang_of_a_finished_run_is_only_in_its_timeline(
     expect(section(page, "Hang diagnosis")).to_be_hidden()
 
 
-def test_a_failed_run_shows_the_log_of_the_failed_rank(talked: Page) -> None:
-    _outcome(talked, "^failed$")
-    # The stderr of the failed rank is selected first.
-    log = talked.get_by_role("log", name="Log of rank 1")
-    expect(log).to_contain_text("rank 1 begins <b>here</b> 2")
 def test_a_long_timeline_is_shown_whole_on_request(page: Page, still: StackConnection) -> None:
     def restart_often(route: Route) -> None:
         events = route.fetch().json()
@@ -177,6 +177,11 @@ def test_a_long_timeline_is_shown_whole_on_request(page: Page, still: StackConne
     expect(timeline.get_by_text("Attempt 15 began")).to_be_visible()
 
 
+def test_a_failed_run_shows_the_log_of_the_failed_rank(talked: Page) -> None:
+    _outcome(talked, "^failed$")
+    # The stderr of the failed rank is selected first.
+    log = talked.get_by_role("log", name="Log of rank 1")
+    expect(log).to_contain_text("rank 1 begins <b>here</b> 2")
     talked.get_by_role("combobox", name="Attempt", exact=True).select_option("1")
     expect(log).to_contain_text("rank 1 begins <b>here</b> 1")
     talked.get_by_role("combobox", name="Rank", exact=True).select_option("0")
