@@ -5,12 +5,12 @@ import { get } from "../api.js";
 import { showBars, showKey } from "../bars.js";
 import { Chart } from "../chart.js";
 import { byId, setNotice, setText } from "../dom.js";
-import { duration, number, percent, plural } from "../format.js";
+import { alignedDurations, duration, number, percent, plural } from "../format.js";
 import { fillDot, strokeLine } from "../plot.js";
 import { PHASES, colourOfPhase } from "../records.js";
 import { sum } from "../series.js";
 import * as theme from "../theme.js";
-import { durations, figure, fillTable } from "../ui.js";
+import { figure, fillTable } from "../ui.js";
 
 /**
  * @import { Surface } from "../plot.js"
@@ -57,10 +57,12 @@ export function showGoodput(/** @type {Result} */ { goodput, phases }) {
   setText(byId("goodput-total"), `${duration(whole)} worker time`);
   showBars(bar, [{ name: "All workers", text: duration(whole), pieces }]);
   showKey(key, pieces.filter(({ value }) => value >= MIN_SHARE * whole));
+  // One unit, because the columns of a row add up.
+  const write = alignedDurations(goodput.ranks.flatMap(({ seconds }) => Object.values(seconds)));
   const columns = [
     { title: "Rank", isHead: true, text: ({ rank }) => String(rank) },
     figure("Attempt", ({ attempt }) => String(attempt)),
-    ...buckets.map(([bucket, [title, google]]) => durations(title, goodput.ranks, ({ seconds }) => seconds[bucket], google && `Google: ${google}`)),
+    ...buckets.map(([bucket, [title, google]]) => figure(title, ({ seconds }) => write(seconds[bucket]), google && `Google: ${google}`)),
   ];
   fillTable(byId("goodput-table"), columns, goodput.ranks, ({ rank, attempt }) => `${rank} ${attempt}`);
 }
