@@ -5,7 +5,7 @@ import "./browser.js";
 import { captionOf, defaultsOf, toLines as toCurves, toMarks } from "../../../master/mlbench_master/web/static/js/compare/curves.js";
 import { toPhases, toRows, toSpeedups } from "../../../master/mlbench_master/web/static/js/side/verdict.js";
 import { Loader, ofRecorded } from "../../../master/mlbench_master/web/static/js/compare/loader.js";
-import { toBars } from "../../../master/mlbench_master/web/static/js/compare/results.js";
+import { groupColumns, toBars } from "../../../master/mlbench_master/web/static/js/compare/results.js";
 import { foldsOf, headlineOf, shortLabels, versionsOf } from "../../../master/mlbench_master/web/static/js/compare/verdict.js";
 import { styleOf } from "../../../master/mlbench_master/web/static/js/plot.js";
 import { formatSelection, parseSelection, toggled } from "../../../master/mlbench_master/web/static/js/side/side.js";
@@ -281,4 +281,14 @@ test("a comparison with a missing run fails", async () => {
   };
   equal(await new Loader().compare(new Map([[7, "a"]])), null);
   deepEqual(paths, ["/api/compare/?runs=7&target=acc%3E%3D9&group=lr%2Cepochs", "/api/runs/7/manifest/"]);
+});
+
+test("groups of as many workers have no speed-up", () => {
+  const summary = { mean: 5, mean_low: 4, mean_high: 6 };
+  const titles = (...workers) => {
+    const groups = workers.map((count) => group(count, 3, 5, { samples_per_second: summary, speedup: 1, swept: {} }));
+    return groupColumns(groups).map(({ title }) => title).filter((title) => title.startsWith("Speed-up"));
+  };
+  deepEqual(titles(2, 2), []);
+  deepEqual(titles(1, 2), ["Speed-up by time"]);
 });

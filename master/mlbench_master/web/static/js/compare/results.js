@@ -103,9 +103,11 @@ export function groupColumns(/** @type {Group[]} */ groups) {
   const ratio = (/** @type {number | null} */ value) => (value == null ? NONE : `${value.toFixed(2)}×`);
   const [time, rate] = [MEASURES.time, MEASURES.rate].map((measure) => writerOf(groups, measure));
   const means = ({ mean, interval }) => (/** @type {Group} */ group) => mean(group) + inBrackets(interval(group));
+  // Among groups of as many workers, each is the base of its own.
+  const isScaled = groups.some(({ num_workers: workers }) => workers !== groups[0].num_workers);
   const scaled = (/** @type {string} */ name, /** @type {(value: number | null) => string} */ write) => (/** @type {Group} */ group) => {
     const [low, high] = [group[`${name}_low`], group[`${name}_high`]];
-    return write(group[name]) + (low == null || low === high ? "" : inBrackets(rangeText(write(low), write(high))));
+    return isScaled ? write(group[name]) + (low == null || low === high ? "" : inBrackets(rangeText(write(low), write(high)))) : NONE;
   };
   return withoutEmpty(groups, [
     { title: "Group", isHead: true, text: (group) => optionTitle(group.label) },
