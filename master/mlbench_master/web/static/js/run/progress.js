@@ -79,13 +79,15 @@ export function showRemarks(/** @type {Run} */ run, /** @type {Result | null} */
     ...addedTo(run),
   ].filter(Boolean);
   byId("remarks").hidden = !remarks.length;
-  draw(byId("remarks-list"), remarks, String, (text) => h("li", {}, text));
+  draw(byId("remarks-list"), remarks, String, (remark) => h("li", {}, Array.isArray(remark) ? folded(remark) : remark));
 }
 
-/** Return the first texts of a list that may be long, and the number of the others. */
+const folded = (/** @type {string[]} */ texts) =>
+  h("details", {}, h("summary", {}, `${count(texts.length)} more`), h("ul", {}, texts.map((text) => h("li", {}, text))));
+
+/** @returns {(string | string[])[]} the first texts of a list that may be long, and a list of the others. */
 export function few(/** @type {string[]} */ texts) {
-  const left = texts.length - MAX_ALIKE;
-  return left > 0 ? [...texts.slice(0, MAX_ALIKE), `${left} more, see the API`] : texts;
+  return texts.length > MAX_ALIKE + 1 ? [...texts.slice(0, MAX_ALIKE), texts.slice(MAX_ALIKE)] : texts;
 }
 
 // The step from which a restart resumed, and its discarded steps.
