@@ -2,7 +2,7 @@ import { deepEqual, equal } from "node:assert/strict";
 import { test } from "node:test";
 
 import "./browser.js";
-import { partsOf, tick } from "../../../master/mlbench_master/web/static/js/plot.js";
+import { isRound, partsOf, tick } from "../../../master/mlbench_master/web/static/js/plot.js";
 
 const parts = (x, y, axes = {}) => partsOf({ x, y }, axes).map((part) => [part.x, part.y]);
 
@@ -25,3 +25,7 @@ for (const [value, text] of /** @type {[number, string][]} */ ([
 ])) {
   test(`an axis formats ${value} as ${text}`, () => equal(tick(value), text));
 }
+
+test("a logarithmic axis does not write its lower end", () => {
+  deepEqual([1e-5, 0.1, 300, 1.066e-6, 0.97].map(isRound), [true, true, true, false, false]);
+});

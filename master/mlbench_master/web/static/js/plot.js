@@ -186,6 +186,9 @@ export function plotOf(/** @type {Line[]} */ lines, /** @type {Axes} */ axes, /*
   return { options: { ...optionsOf(lines, axes, view), series, bands }, data };
 }
 
+/** @returns {boolean} whether a logarithmic axis writes a value: it begins between two ticks. */
+export const isRound = (/** @type {number} */ value) => Math.abs(Number(value.toPrecision(1)) / value - 1) < 1e-6;
+
 function optionsOf(/** @type {Line[]} */ lines, /** @type {Axes} */ axes, /** @type {View} */ view) {
   const [isLogX, isLogY] = [axes.xType === "log", axes.yType === "log"];
   const { stacked, isBare } = axes;
@@ -221,7 +224,7 @@ function optionsOf(/** @type {Line[]} */ lines, /** @type {Axes} */ axes, /** @t
         ...(stacked && { space: 24 }),
         ...(axes.yTicks && { splits: () => axes.yTicks }),
         size: (_, values) => stacked ? STACKED_Y_PX : AXIS_GAP_PX + LETTER_PX * Math.max(0, ...(values ?? []).map((text) => text.length)),
-        values: (_, splits) => splits.map((value) => (value === null ? "" : tick(value) + (axes.ySuffix ?? ""))),
+        values: (_, splits) => splits.map((value) => (value === null || (isLogY && !isRound(value)) ? "" : tick(value) + (axes.ySuffix ?? ""))),
       },
     ],
   };
