@@ -77,7 +77,7 @@ async function fetchPods() {
   const usage = pods.length ? await fetchUsage(CPU_MS, ["cpu"]).catch(() => null) : null;
   draw(byId("nodes"), nodesOf(pods), ({ node }) => node, ({ node, pods: workers }) => {
     const cores = usage?.current(workers, "cpu") ?? null;
-    const used = h("span", { class: "soft" }, cores !== null && `CPU ${format.number(cores, 2)} cores`);
+    const used = h("span", { class: "soft" }, cores !== null && `CPU ${cores.toFixed(2)} cores`);
     return h("div", { class: "node" }, h("span", { title: node }, h("bdi", {}, node)), squaresOf(node, workers, now()), used);
   });
   byId("nodes").classList.toggle("many", pods.length > MANY_WORKERS);

@@ -28,12 +28,12 @@ function requestOf(/** @type {Manifest} */ { benchmark, image, command, args, li
 }
 
 function factsOf(machine) {
-  const { packages, git, ranks: _, hostname: __, gpus, processor, ...facts } = machine;
+  const { packages, git, ranks: _, hostname: __, gpus, processor, memory_bytes, memory_limit_bytes, ...facts } = machine;
   const names = Object.entries(packages ?? {}).sort(([a], [b]) => a.localeCompare(b, "en"));
   return {
     ...facts,
-    memory_bytes: bytes(facts.memory_bytes),
-    memory_limit_bytes: facts.memory_limit_bytes && bytes(facts.memory_limit_bytes),
+    memory: bytes(memory_bytes),
+    memory_limit: memory_limit_bytes && bytes(memory_limit_bytes),
     gpus: gpus?.map(textOf).join("\n"),
     commit: git?.commit,
     changes: git && (git.dirty ? "not committed" : "none"),

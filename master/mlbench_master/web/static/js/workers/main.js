@@ -34,7 +34,7 @@ const COLUMNS = [
   { id: "curve", title: "CPU, last 5 minutes", cell: (row) => !row.isNode && cpuCurve(row) },
   {
     ...{ id: "cores", title: "Cores", isFigure: true, hint: "Numbers of the cores that a run has reserved" },
-    text: ({ isNode, pods: [pod] }) => (isNode ? "" : format.spans(pod.cpus)),
+    text: ({ isNode, pods: [pod] }) => (isNode ? "" : format.spans(pod.cpus) || format.NONE),
   },
   used("cpu", "CPU cores used", (value) => value.toFixed(2)),
   used("memory", "Memory", format.bytes),
