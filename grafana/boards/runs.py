@@ -109,9 +109,9 @@ ALL: Final = rows(
     column("from", _shown(_FROM)),
     column("to", _shown(_TO)),
     columns=(
-        PanelColumn("run", width=175, links=(links.RUN_OF_ROW,)),
+        PanelColumn("run", width=205, links=(links.RUN_OF_ROW,)),
         PanelColumn("state", "outcome", width=145, mappings=thresholds.RUN_STATE),
-        PanelColumn("time_to_target", "time to target", unit=SECONDS, decimals=1, width=120),
+        PanelColumn("time_to_target", "time to target", unit=SECONDS, width=115),
         PanelColumn("result", "best", unit="short", width=65),
         PanelColumn("target", unit="short", width=75),
         PanelColumn("throughput", "samples/s", unit="locale", decimals=0, width=95),

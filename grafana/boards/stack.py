@@ -158,6 +158,7 @@ MASTER: Final = (
         "means that its database or spool is full or unavailable.",
         _rates("mlbench_http_requests_total", "status"),
         unit="reqps",
+        no_value="No requests",
         overrides={"/^5/": fixed(RED), "/^2/": fixed(SERIES[0])},
     ),
     lines(
