@@ -183,6 +183,7 @@ def test_printed_charts_are_complete_and_controls_are_hidden(comparison: Page) -
     expect(accuracy.locator("canvas")).to_be_hidden()
     expect(comparison.get_by_role("navigation")).to_have_count(0)
     expect(comparison.get_by_role("button").filter(visible=True)).to_have_count(2)  # colours
+    expect(comparison.get_by_text("then Enter").filter(visible=True)).to_have_count(0)
     expect(section(comparison, "Results")).to_be_visible()
     comparison.emulate_media(media="screen")
     expect(accuracy.locator("canvas")).to_be_visible()
