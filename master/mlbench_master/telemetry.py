@@ -197,12 +197,12 @@ class DatabaseCollector(Collector):
 
 def _of_runs_by_id(ids: Sequence[int]) -> Iterator[_Sample]:
     for run in Run.select().where(Run.id.in_(ids)).order_by(Run.id.desc()) if ids else ():
-        for name, label_values, value in chain(_of_run(run), _of_figures(run)):
+        for name, label_values, value in _of_run(run):
             yield name, (str(run.id), *label_values), value
 
 
 def _of_run(run: Run) -> Iterator[_Sample]:
-    """Yield the state of a run, without the label of its id."""
+    """Yield the state of a run and the figures of its result, without the label of its id."""
     is_active = run.state in ACTIVE_STATES
     workers = str(run.num_workers)
     yield names.RUN_INFO, (run.own_name, run.user, run.benchmark, run.backend, workers), 1.0
@@ -239,11 +239,7 @@ def _of_run(run: Run) -> Iterator[_Sample]:
         names.RUN_WAITING: waiting_bytes(run_owner(run.id)) if is_active else None,
     }
     yield from ((name, (), value) for name, value in values.items())
-
-
-def _of_figures(run: Run) -> Iterator[_Sample]:
-    """Yield the figures of an ended run's result, without the label of its id."""
-    if not run.figures:
+    if not run.figures:  # not ended, or not sealed yet
         return
     # Convert drops figures that only earlier versions stored.
     figures = convert(run.figures, SummaryMetrics)

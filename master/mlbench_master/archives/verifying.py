@@ -2,9 +2,8 @@
 
 import hashlib
 import time
-from collections.abc import Iterator
 
-from mlbench.archive import Archive, ArchiveError
+from mlbench.archive import ArchiveError
 from mlbench.contract.records import Verification
 from mlbench.evaluation.verification import check
 from mlbench_master.database.models import Run
@@ -42,7 +41,15 @@ def _verify(archives: ArchiveStore, run: Run) -> Verification:
         with archives.open(run.archive) as archive:
             if archive.digest != run.archive_sha256:
                 problems.append(f"{run.archive} is not the archive that was written")
-            problems += [*check(archive), *_missing_samples(run, archive)]
+            problems += check(archive)
+            if run.delivery and not run.origin:  # Prometheus has no samples of imported runs
+                series = archive.series.items()
+                sealed = sum(each.samples + each.kept for name, each in series if not name.pod)
+                recorded = run.delivery["recorded"]
+                if sealed != recorded:
+                    problems.append(f"the archive has {sealed} of the {recorded} recorded samples")
+                if disagreement := SampleCounts(**run.delivery).disagreement:
+                    problems.append(disagreement)
     except ArchiveError as error:
         problems.append(str(error))
     added = run.added or {}
@@ -66,16 +73,3 @@ def _verify(archives: ArchiveStore, run: Run) -> Verification:
         *(run.id, run.archive, run.archive_sha256, run.delivery, tuple(problems)),
         added=presenters.added_to(run),
     )
-
-
-def _missing_samples(run: Run, archive: Archive) -> Iterator[str]:
-    """Yield a sentence if the archive or Prometheus lacks samples of a run."""
-    if run.origin or not run.delivery:  # Prometheus has no samples of imported runs
-        return
-    recorded = sum(
-        sealed.samples + sealed.kept for name, sealed in archive.series.items() if not name.pod
-    )
-    if recorded != run.delivery["recorded"]:
-        yield f"the archive has {recorded} of the {run.delivery['recorded']} recorded samples"
-    if text := SampleCounts(**run.delivery).disagreement:
-        yield text

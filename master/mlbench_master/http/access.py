@@ -128,7 +128,12 @@ class TokenMiddleware:
                 named = join_token.read(token, self.user_token, 0.0)
                 is_valid = named is not None and time.time() < named.expires_at
                 problem = _REVOKED if is_valid else _EXPIRED if named else _FOREIGN
-            raise falcon.HTTPUnauthorized(description=problem, challenges=_challenges(req))
+            # For requests of scripts, browsers would open a dialog for HTTP Basic.
+            is_script = req.get_header("Sec-Fetch-Mode", default="navigate") != "navigate"
+            basic = [] if is_script else ['Basic realm="mlbench"']
+            raise falcon.HTTPUnauthorized(
+                description=problem, challenges=['Bearer realm="mlbench"', *basic]
+            )
         roles = roles_of(resource, req.method)
         if caller.role not in roles:
             raise falcon.HTTPForbidden(
@@ -178,12 +183,6 @@ def find_caller(text: str, user_token: str) -> Caller | None:
 def is_token(text: str, token: str) -> bool:
     """Compare a string with a token, in constant time."""
     return hmac.compare_digest(text.encode(), token.encode())
-
-
-def _challenges(req: Request) -> list[str]:
-    # For requests of scripts, browsers would open a dialog for HTTP Basic.
-    is_script = req.get_header("Sec-Fetch-Mode", default="navigate") != "navigate"
-    return ['Bearer realm="mlbench"', *([] if is_script else ['Basic realm="mlbench"'])]
 
 
 def _token_of(req: Request) -> str:

@@ -203,7 +203,15 @@ class _SentSeries:
         """Return the position of each sample's series in the columns."""
         if metric not in self._positions:
             self._positions[metric] = {}
-            self._load(metric)
+            last = run_sql(_LAST_EXPORTED, self._owner, metric).fetchone()
+            if last is not None:
+                # An earlier controller has sent samples of the metric. A second sample of a
+                # millisecond that has the same value would not be refused.
+                count, only_here, data = last
+                sent = np.delete(np.arange(count), json.loads(only_here) if only_here else [])
+                earlier = decode(bytes(data), count).take(sent)
+                positions = self.positions(metric, earlier)
+                np.maximum.at(self.last_ms, positions, earlier.times_us // 1000)
         by_rank = self._positions[metric]
         for rank in samples.rank_names:
             if rank not in by_rank:
@@ -212,16 +220,3 @@ class _SentSeries:
         if new := len(self.labels) - len(self.last_ms):
             self.last_ms = np.append(self.last_ms, np.full(new, _NEVER_MS))
         return np.array([by_rank[rank] for rank in samples.rank_names])[samples.ranks]
-
-    def _load(self, metric: str) -> None:
-        """Add the times of the samples of a metric that an earlier controller has sent.
-
-        A second sample of a millisecond that has the same value would not be refused.
-        """
-        last = run_sql(_LAST_EXPORTED, self._owner, metric).fetchone()
-        if last is not None:
-            count, only_here, data = last
-            sent = np.delete(np.arange(count), json.loads(only_here) if only_here else [])
-            samples = decode(bytes(data), count).take(sent)
-            positions = self.positions(metric, samples)
-            np.maximum.at(self.last_ms, positions, samples.times_us // 1000)

@@ -54,8 +54,7 @@ def validate_against_limits(order: RunRequest, limits: InstallationLimits) -> No
                 raise BadFieldError("faults", problem)
     _check_backend(order, limits)
     if order.task is not None:
-        _check_task(order, order.task)
-        _check_framework(order, limits)
+        _check_task(order, order.task, limits)
 
 
 def check_workers(num_workers: int, limits: InstallationLimits) -> None:
@@ -91,7 +90,7 @@ def _check_resources(order: RunRequest, limits: InstallationLimits) -> None:
         raise BadFieldError("gpu_enabled", "workers here have no GPU. Leave out this setting.")
 
 
-def _check_task(order: RunRequest, task: Benchmark) -> None:
+def _check_task(order: RunRequest, task: Benchmark, limits: InstallationLimits) -> None:
     if order.num_workers < task.least_workers:
         problem = f"must be at least {task.least_workers} for {task.name} (got {order.num_workers})"
         raise BadFieldError("num_workers", problem)
@@ -112,9 +111,6 @@ def _check_task(order: RunRequest, task: Benchmark) -> None:
         read(task.options, order.all_args)
     except OptionError as error:
         raise BadFieldError(f"args.{error.option}", error.problem) from None
-
-
-def _check_framework(order: RunRequest, limits: InstallationLimits) -> None:
     framework, problem = order.framework, ""
     if framework != "torch" and limits.pool == "kubernetes":
         if framework not in limits.framework_images:
