@@ -209,9 +209,7 @@ def _columns(opened: Database) -> dict[str, list[tuple[str, str, bool]]]:
 
 
 @pytest.mark.parametrize("had", [["0012_baseline"], ["0001_baseline", "0011_figures"]])
-def test_a_migrated_database_has_the_schema_of_a_new_one(
-    first_release: Database, had: list[str]
-) -> None:
+def test_a_migrated_database_has_the_newest_schema(first_release: Database, had: list[str]) -> None:
     note_applied(*had)
     bring_up_to_date(first_release, TABLES)
     migrated, indexes = _columns(first_release), _indexes(first_release)
@@ -231,9 +229,7 @@ def _indexes(opened: Database) -> set[tuple[str, tuple[str, ...], bool]]:
 
 
 @pytest.mark.parametrize("had", [[], ["0001_posted_samples", "0010_settled"]])
-def test_a_database_from_before_the_first_release_is_refused(
-    database: Database, had: list[str]
-) -> None:
+def test_a_database_before_the_first_release_is_refused(database: Database, had: list[str]) -> None:
     run_sql("DELETE FROM schema_migration")
     note_applied(*had)
     with pytest.raises(OlderSchemaError, match=r"before 22 November 2026 .*: open it once with"):

@@ -41,9 +41,7 @@ def known(master: Master, run: Run) -> list[Any]:
 
 
 @pytest.mark.parametrize("is_sealed_first", [True, False])
-def test_a_sample_that_is_posted_after_the_end_changes_no_result(
-    master: Master, is_sealed_first: bool
-) -> None:
+def test_samples_after_the_end_change_no_result(master: Master, is_sealed_first: bool) -> None:
     run = master.make_ended()
     if is_sealed_first:
         master.sealer.turn()

@@ -63,9 +63,7 @@ def test_an_archive_answers_the_same_as_the_blocks_before(master: Master) -> Non
     assert answers(master, run) == before
 
 
-def test_a_target_that_was_stated_late_was_reached_when_its_value_was_recorded(
-    master: Master,
-) -> None:
+def test_a_target_stated_late_was_reached_when_its_value_was_recorded(master: Master) -> None:
     run = master.make_ended()
     assert run.target_reached_at is not None
     unknown = Run.update(target_reached_at=None, target_train_seconds=None)
@@ -141,9 +139,7 @@ def test_a_disk_that_fills_while_an_archive_is_written_costs_nothing(master: Mas
         assert answers(master, run) == before
 
 
-def test_a_run_is_sealed_without_the_usage_of_its_pods_while_prometheus_is_away(
-    master: Master,
-) -> None:
+def test_a_run_is_sealed_without_usage_of_pods_while_prometheus_is_away(master: Master) -> None:
     run = master.make_ended()
     master.server.kill()
     assert not master.sealer.turn()
@@ -220,9 +216,7 @@ def test_archives_go_with_their_runs_and_after_some_days(master: Master) -> None
         pass
 
 
-def test_runs_that_are_sealed_or_go_on_are_left_alone(
-    master: Master, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sealed_or_active_runs_are_skipped(master: Master, monkeypatch: pytest.MonkeyPatch) -> None:
     run = master.make_ended()
     master.sealer.turn()
     make_run()

@@ -29,9 +29,7 @@ def sealed(master: Master) -> Run:
     return reload(run)
 
 
-def test_what_prometheus_lost_is_said(
-    master: Master, sealed: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_loss_is_reported(master: Master, sealed: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert master.verify(sealed)["problems"] == []
     master.server.lose_everything()
     monkeypatch.setattr(sample_verification, "_MAX_RESENDS", 0)
@@ -109,9 +107,7 @@ def test_a_run_without_archive_is_told(master: Master) -> None:
     assert master.verify(master.make_ended())["problems"] == ["it is not sealed yet: ask again"]
 
 
-def test_an_archive_alone_gives_the_result_and_counts(
-    master: Master, sealed: Run, tmp_path: Path
-) -> None:
+def test_an_archive_alone_can_be_verified(master: Master, sealed: Run, tmp_path: Path) -> None:
     path = master.folder / str(sealed.archive)
     result = CliRunner().invoke(app, ["verify", str(path)])
     assert (result.exit_code, result.stdout) == (0, "verified: nothing is missing or damaged\n")

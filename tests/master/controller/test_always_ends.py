@@ -5,14 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from mlbench_master.controller.actions import (
-    Action,
-    Ask,
-    Assign,
-    End,
-    MarkLost,
-    StopRanks,
-)
+from mlbench_master.controller.actions import Action, Ask, Assign, End, MarkLost, StopRanks
 from mlbench_master.controller.decisions import decide
 from mlbench_master.controller.observed_state import ObservedState, RankView, RunView
 from tests.master.controller.worlds import NOW, ORDERED, POLICY, RUNNING, WORLD, workers

@@ -26,9 +26,7 @@ WITH_CORES = replace(WORLD, policy=TWO_AT_A_TIME, workers=workers(4), cores=(0, 
         *(([0, 1], 3, 1, ((0,), (1,), (0,))), ([0, 1, 2], 2, 2, ((0, 1), (0, 2)))),
     ],
 )
-def test_cores_are_divided_among_ranks(
-    cores: Sequence[int], count: int, each: int, shares: object
-) -> None:
+def test_ranks_share_the_cores(cores: Sequence[int], count: int, each: int, shares: object) -> None:
     assert share_cores(cores, count, each) == shares
 
 
@@ -43,9 +41,7 @@ def test_cores_are_divided_among_ranks(
         (9, None, ((0,), (1,))),
     ],
 )
-def test_a_run_gets_its_share_of_the_cores(
-    concurrent: int, asked: float | None, shares: Shares
-) -> None:
+def test_a_run_gets_a_share_of_cores(concurrent: int, asked: float | None, shares: Shares) -> None:
     policy = replace(POLICY, concurrent_runs=concurrent)
     run = replace(ORDERED, shape=WorkerSpec(num_cpus=asked))
     observed = replace(WITH_CORES, policy=policy, runs=(run,))

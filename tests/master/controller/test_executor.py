@@ -97,9 +97,7 @@ def test_a_run_shows_its_waiting_reason_until_it_starts(
     assert pods == [("uid-0", "worker@sha256:0"), ("uid-1", "worker@sha256:1")]
 
 
-def test_workers_are_woken_to_start_and_to_stop(
-    executor: Executor, pool: FakePool, ordered: Run
-) -> None:
+def test_workers_wake_to_start_and_stop(executor: Executor, pool: FakePool, ordered: Run) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as agents:
         agents.bind(("127.0.0.1", 0))
         agents.setblocking(False)
@@ -138,9 +136,7 @@ def test_an_attempt_starts_once(executor: Executor, ordered: Run) -> None:
     )
 
 
-def test_a_restart_keeps_the_start_time_and_resets_the_counts(
-    executor: Executor, database: Database
-) -> None:
+def test_a_restart_keeps_the_start_and_drops_counts(executor: Executor, database: Database) -> None:
     counted = {"recorded": 1, "in_prometheus": 1, "record_only": 0}
     run = make_run(started_at=5.0, deadline_seconds=60.0, delivery=counted, max_restarts=1)
     make_ranks(run, exit_code=1)

@@ -233,9 +233,7 @@ def test_a_rank_from_its_assignment_to_its_end(run: Run, observer: Observer) -> 
     assert see_rank(observer).streams_complete
 
 
-def test_a_stream_unknown_to_an_earlier_master_is_not_waited_for(
-    run: Run, observer: Observer
-) -> None:
+def test_a_stream_unknown_to_an_earlier_master_is_ignored(run: Run, observer: Observer) -> None:
     make_ranks(run, exit_code=0, exited_at=120.0)
     streams.close(run.id, 1, 0, {})
     Stream.delete().where(Stream.name == "files").execute()

@@ -77,12 +77,9 @@ def test_the_next_step_follows_from_the_plan_and_its_runs(
 
 
 @pytest.mark.parametrize(
-    ("is_known", "step"),
-    [(False, Submit(3)), (True, Finish("every mean is known to within 5%"))],
+    ("is_known", "step"), [(False, Submit(3)), (True, Finish("every mean is known to within 5%"))]
 )
-def test_the_stop_condition_is_checked_after_each_repeat(
-    is_known: bool, step: Submit | Finish
-) -> None:
+def test_each_repeat_checks_the_stop_condition(is_known: bool, step: Submit | Finish) -> None:
     assert decide(made(DONE, DONE, percent=5), lambda: is_known) == step
 
 
@@ -187,9 +184,7 @@ def test_sets_take_turns_in_the_queue(runner: SetRunner) -> None:
     assert [(run.set_name, run.slot) for run in Run.select()][2:] == [("first", 2)]
 
 
-def test_a_set_stops_if_a_run_exceeds_new_limits(
-    runner: SetRunner,
-) -> None:
+def test_a_set_stops_if_a_run_exceeds_new_limits(runner: SetRunner) -> None:
     register()
     small = replace(runner, limits=InstallationLimits(workers=1, cpus=2))
     small.look()
@@ -201,9 +196,7 @@ def test_a_set_stops_if_a_run_exceeds_new_limits(
     assert (describe().reason, len(runs_of())) == ("", 1)
 
 
-def test_a_set_waits_while_the_disk_is_full(
-    runner: SetRunner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_set_waits_for_a_full_disk(runner: SetRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> None:
         raise NoRoomError("disk full: /data. Nothing was stored.")
 
@@ -260,9 +253,7 @@ def _look_in_a_child(url: str, kill_before: int) -> int:
     os._exit(0)
 
 
-def test_a_controller_killed_at_any_statement_neither_repeats_nor_loses_runs(
-    tmp_path: Path,
-) -> None:
+def test_a_controller_killed_at_any_statement_repeats_and_loses_no_run(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'mlbench.db'}"
     opened = open_database(url)
     register(slots=SET["slots"][:2])

@@ -128,9 +128,7 @@ def test_no_message_for_other_runs(run: Run, receiver: Scripted) -> None:
     assert texts(receiver) == []
 
 
-def test_messages_expire_after_a_day(
-    run: Run, receiver: Scripted, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_messages_expire(run: Run, receiver: Scripted, caplog: pytest.LogCaptureFixture) -> None:
     end(run, "FINISHED", Outcome("completed", "completed", "completed"))
     webhook(receiver.url).send_due(time.time() + DAY + 1)
     webhook(receiver.url).send_due(time.time())
@@ -175,9 +173,7 @@ def test_an_endless_response_is_not_read(run: Run) -> None:
         assert webhook(url).send_due(time.time()) == ""
 
 
-def test_messages_are_retried_and_the_log_has_no_token(
-    run: Run, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_retries_log_no_token(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     logging.getLogger("httpx").setLevel(logging.WARNING)  # like the controller
     end(run, "FINISHED", Outcome("completed", "completed", "completed"))
@@ -191,8 +187,7 @@ def test_messages_are_retried_and_the_log_has_no_token(
         with answering(lambda asked: Reply(), port) as receiver:
             wait_for(lambda: receiver.asked, what="the message")
             wait_for(
-                lambda: not Notification.rows("sent_at IS NULL"),
-                what="the event is marked as sent",
+                lambda: not Notification.rows("sent_at IS NULL"), what="the event is marked as sent"
             )
             assert len(texts(receiver)) == 1
     finally:

@@ -268,9 +268,7 @@ def test_a_servers_full_disk_is_told_and_counts_for_a_while(
     assert find_room() is None
 
 
-def test_a_restart_ends_a_transaction_and_not_the_next(
-    server: PostgresServer, on_server: Database
-) -> None:
+def test_a_restart_ends_only_one_transaction(server: PostgresServer, on_server: Database) -> None:
     def make_around_restart() -> None:
         with exclusive(STATE):
             make_pod("lost")

@@ -139,9 +139,7 @@ def test_malformed_sessions_are_refused() -> None:
         assert not is_session(text, "token", NOW)
 
 
-def test_metrics_need_a_token_via_a_proxy_or_the_public_name(
-    settings: Settings, api: TestClient
-) -> None:
+def test_metrics_need_a_token_via_proxy_or_public_name(settings: Settings, api: TestClient) -> None:
     public = replace(settings, url="https://mlbench.example.com", allowed_hosts=ALLOWED)
     client = TestClient(create_app(public, PrometheusClient("http://127.0.0.1:9")))
     for headers, status in (

@@ -40,9 +40,7 @@ def test_the_root_path_matches_whole_segments(client: TestClient) -> None:
         *(("::ffff:10.1.2.3", 421), ("::ffff:11.1.2.3", 200)),
     ],
 )
-def test_only_trusted_proxies_may_forward_the_host(
-    client: TestClient, address: str, status: int
-) -> None:
+def test_only_trusted_proxies_forward_hosts(client: TestClient, address: str, status: int) -> None:
     headers = {"X-Forwarded-Host": "evil.example.org, localhost"}
     environ = {"REMOTE_ADDR": address}
     response = client.simulate_get("/api/runs/", headers=headers, extras=environ)

@@ -75,9 +75,7 @@ def test_an_error_has_the_message_of_the_cluster(proxy: Proxy) -> None:
         (b"Too many requests,\nplease try again later.\n", "Too many requests, please try again"),
     ],
 )
-def test_errors_of_an_http_proxy_are_readable(
-    proxy: Proxy, cluster: Recorder, body: bytes, words: str
-) -> None:
+def test_errors_of_an_http_proxy(proxy: Proxy, cluster: Recorder, body: bytes, words: str) -> None:
     cluster.answer = 502, body
     with pytest.raises(KubernetesApiError, match=f"^{words}") as refused:
         Api().get(PATH)
@@ -136,9 +134,7 @@ def test_an_unreadable_token_is_a_readable_error(proxy: Proxy) -> None:
         api.get(PATH)
 
 
-def test_a_missing_configuration_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_config_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(KubernetesApiError, match="cannot find the cluster's API"):

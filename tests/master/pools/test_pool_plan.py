@@ -55,9 +55,7 @@ def test_missing_objects_are_created(wanted: DesiredPool) -> None:
         lambda seen: seen["spec"].update(replicas=7),
     ],
 )
-def test_objects_that_differ_are_applied(
-    wanted: DesiredPool, change: Callable[[Object], object]
-) -> None:
+def test_differences_are_applied(wanted: DesiredPool, change: Callable[[Object], object]) -> None:
     seen, old = copy.deepcopy(wanted.stateful_set), make_pod(0, OLD)
     change(seen)
     steps = plan(wanted, wanted.service, seen, [old], frozenset(), NOW)
@@ -96,9 +94,7 @@ def test_pods_of_another_shape_are_deleted(
     assert plan_for(with_busy, pod) == ([Delete(pod)] if ends else [])
 
 
-def test_doomed_pods_are_deleted_and_forcibly_on_dead_nodes(
-    wanted: DesiredPool,
-) -> None:
+def test_doomed_pods_are_deleted_and_forcibly_on_dead_nodes(wanted: DesiredPool) -> None:
     pod = make_pod(0, wanted.shape)
     assert plan_for(wanted, pod, doomed=frozenset({pod.uid})) == [Delete(pod)]
     ending = make_pod(0, OLD, phase="Terminating", ends_by=NOW - OVERDUE_SECONDS)
@@ -125,9 +121,7 @@ def test_usable_pods(wanted: DesiredPool, change: dict[str, Any]) -> None:
     assert not is_usable(replace(good, **change), wanted, frozenset())
 
 
-def test_a_busy_pod_stays_usable_after_a_change_of_the_manifest(
-    wanted: DesiredPool,
-) -> None:
+def test_a_busy_pod_stays_usable_after_a_change_of_the_manifest(wanted: DesiredPool) -> None:
     kept = replace(wanted, busy=frozenset({"uid-0"}))
     assert is_usable(make_pod(0, OLD), kept, frozenset())
     assert not is_usable(make_pod(0, OLD, uid="a later one"), kept, frozenset())

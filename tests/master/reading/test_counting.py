@@ -35,9 +35,7 @@ def test_samples_of_another_run_are_not_counted(
     assert count(prometheus, other) == SampleCounts(2, 1, 1)
 
 
-def test_samples_that_prometheus_lacks_are_missed(
-    counted: Run, prometheus: PrometheusClient
-) -> None:
+def test_samples_that_prometheus_lacks_are_lost(counted: Run, prometheus: PrometheusClient) -> None:
     owner = run_owner(counted.id)
     assert count(prometheus, counted).disagreement == ""
     # As if one more had been accepted, and then lost.

@@ -127,9 +127,7 @@ def test_pieces_upwards_and_downwards_make_the_whole(
 
 
 @pytest.mark.both_databases
-def test_a_log_that_is_deleted_meanwhile_breaks_off(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_deleted_meanwhile_breaks_off(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "_PAGE_BYTES", 4)
     write(run, b"one\ntwo\n")
     chunks = whole(find(run))
@@ -243,9 +241,7 @@ def test_a_line_that_goes_on_is_looked_through_again(run: Run) -> None:
     assert (found.matches, found.offset) == ((LogMatch(4, "two three"),), 13)
 
 
-def test_so_much_is_looked_through_for_one_answer(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_searches_a_limited_part(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "_SEARCH_PIECE", 10)
     monkeypatch.setattr(logs, "_SEARCHED_BYTES", 30)
     write(run, b"0123\n" * 20 + b"last\n")
@@ -268,9 +264,7 @@ def test_a_long_line_is_cut(run: Run) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_it_finds_what_looking_at_each_line_finds(
-    run: Run, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
+def test_it_finds_what_each_line_has(run: Run, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     dice = random.Random(seed)  # noqa: S311 - dice, not secrets
     data = b"".join(
         dice.choice([b"a", b"B", "ß".encode(), "€".encode(), b"\xe2\x82", b"\n", b"\r\n"])

@@ -26,9 +26,7 @@ from tests.support.rows import TimeSeries, send
 NOW_MS = time.time_ns() // 1_000_000
 
 
-def test_values_are_written_as_spell_does(
-    writer: RemoteWriter, prometheus: PrometheusClient
-) -> None:
+def test_values_are_formatted_alike(writer: RemoteWriter, prometheus: PrometheusClient) -> None:
     dice = random.Random(3)  # noqa: S311 - dice, not secrets
     values = [dice.uniform(-10, 10) * 10.0 ** dice.randrange(-300, 300) for _ in range(200)]
     values += [0.0, -0.0, 1e-6, 9.99e-7, 1e21, 9.9e20, 5e-324, 1.8e308, math.inf, math.nan, 1 / 3]
@@ -42,9 +40,7 @@ def test_values_are_written_as_spell_does(
     "value",
     ['quo"ted', "back\\slash\\", "two\nlines", "ü 𝄞\r\t\x00'`", 'a"],[b', '\\"],["x\\\\"],['],
 )
-def test_any_text_can_be_asked_for(
-    writer: RemoteWriter, prometheus: PrometheusClient, value: str
-) -> None:
+def test_any_text_is_found(writer: RemoteWriter, prometheus: PrometheusClient, value: str) -> None:
     labels = {"__name__": "asked", "case": "quote", "text": value}
     send(writer, TimeSeries(labels, [(NOW_MS - 1, 1.0), (NOW_MS, 2.0)]))
     [series] = prometheus.query(f"asked{{text={quote(value)}}}", NOW_MS / 1000)
@@ -104,9 +100,7 @@ def passes(breaker: CircuitBreaker) -> bool:
         return False
 
 
-def test_after_three_failures_in_a_row_nobody_asks_for_a_while(
-    breaker: CircuitBreaker, clock: Clock
-) -> None:
+def test_three_failures_pause_all_queries(breaker: CircuitBreaker, clock: Clock) -> None:
     fail(breaker)
     fail(breaker)
     assert passes(breaker)
@@ -121,9 +115,7 @@ def test_after_three_failures_in_a_row_nobody_asks_for_a_while(
     assert passes(breaker)
 
 
-def test_a_single_query_finds_out_if_it_answers_again(
-    breaker: CircuitBreaker, clock: Clock
-) -> None:
+def test_one_query_finds_out_if_it_answers_again(breaker: CircuitBreaker, clock: Clock) -> None:
     for _ in range(3):
         fail(breaker)
     clock.now = 5.0
@@ -143,9 +135,7 @@ def test_a_refusal_counts_as_an_answer(breaker: CircuitBreaker) -> None:
     assert passes(breaker)
 
 
-def test_so_many_ask_at_once_and_no_more(
-    breaker: CircuitBreaker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_concurrency_is_limited(breaker: CircuitBreaker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(promql, "_QUEUE_SECONDS", 0.01)
     with ExitStack() as stack:
         for _ in range(8):

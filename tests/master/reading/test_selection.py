@@ -72,7 +72,7 @@ def test_only_what_is_later_than_since_up_to_until() -> None:
         (10**17, {i * 10: str(i) for i in range(10)}),
     ],
 )
-def test_averages_are_dated_as_the_first_of_their_points(
+def test_averages_have_the_time_of_their_first_point(
     at_most: int, expected: dict[int, str]
 ) -> None:
     found = chosen(NUMBERS, summarize=at_most)

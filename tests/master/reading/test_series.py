@@ -26,9 +26,7 @@ def steps_of(recording: Recording) -> list[Callable[[], None]]:
     return [lambda: None, recording.index_all, recording.export_all, recording.run_all]
 
 
-def test_the_same_is_read_after_each_step(
-    run: Run, reader: SeriesReader, recording: Recording
-) -> None:
+def test_every_step_reads_the_same(run: Run, reader: SeriesReader, recording: Recording) -> None:
     now_ms = time.time_ns() // 1_000_000
     at = now_ms / 1000
     record(

@@ -168,9 +168,7 @@ def read_record(opened: Any, selection: Selection) -> dict[str, Any]:
     }
 
 
-def test_the_record_answers_while_samples_wait(
-    run: Run, reader: SeriesReader, recording: Recording
-) -> None:
+def test_samples_wait_in_the_record(run: Run, reader: SeriesReader, recording: Recording) -> None:
     now = round(time.time(), 3)
     steps: Sequence[Callable[[], None]] = (lambda: None, recording.index_all)
     for i in range(3):
@@ -250,9 +248,7 @@ def test_the_record_answers_where_prometheus_has_more(
     assert read_published(reader, run) == ("record", expected)
 
 
-def test_few_queries_of_the_wanted_metrics_alone(
-    run: Run, recording: Recording, listening: Listening
-) -> None:
+def test_a_query_selects_metrics(run: Run, recording: Recording, listening: Listening) -> None:
     now = round(time.time(), 3) - 5
     for rank in (0, 1):
         steps = b"".join(line(now + i / 1000, loss=i) for i in range(1000))

@@ -88,9 +88,7 @@ def test_a_torn_last_line_waits_until_the_stream_is_closed(run: Run, recording: 
     assert recorded(run) == [("a", "1"), ("a", "3"), ("malformed", torn.decode())]
 
 
-def test_a_line_longer_than_a_batch_does_not_stop_the_stream(
-    run: Run, recording: Recording
-) -> None:
+def test_a_line_longer_than_a_batch_stops_no_stream(run: Run, recording: Recording) -> None:
     now = time.time()
     long = line(now, text="x" * (2 * BATCH_BYTES))
     third = len(long) // 3

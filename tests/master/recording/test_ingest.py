@@ -121,9 +121,7 @@ def test_a_run_that_is_deleted_takes_no_more(run: Run) -> None:
         ({"run_id": None}, "run_id and pod_name"),
     ],
 )
-def test_samples_that_cannot_be_stored_are_refused(
-    run: Run, fields: dict[str, Any], problem: str
-) -> None:
+def test_invalid_samples_are_refused(run: Run, fields: dict[str, Any], problem: str) -> None:
     longest = {"value": "x" * MAX_METRIC_TEXT_LENGTH, "name": "x" * 200}
     sample(run, metadata="x" * (MAX_METADATA_BYTES - 2), **longest)
     with pytest.raises(InvalidFieldsError, match=problem):

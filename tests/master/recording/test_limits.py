@@ -10,11 +10,7 @@ from falcon.testing import Result
 from mlbench_master.database.models import PostedBody, Run, SeriesName, Stream, run_owner
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording import limits
-from mlbench_master.recording.limits import (
-    Spool,
-    SpoolFullError,
-    admit,
-)
+from mlbench_master.recording.limits import Spool, SpoolFullError, admit
 from mlbench_master.recording.samples import MALFORMED, Sample
 from mlbench_master.recording.streams import waiting_bytes
 from mlbench_master.settings import Settings

@@ -37,10 +37,7 @@ _UNKNOWN = NotRecorded("1 malformed line", malformed_lines=1)
             NotRecorded("300 malformed lines", malformed_lines=300),
         ),
         (
-            [
-                stated(unread_files=1, refused_calls=2),
-                stated(unread_files=2, unanswered_calls=1),
-            ],
+            [stated(unread_files=1, refused_calls=2), stated(unread_files=2, unanswered_calls=1)],
             NotRecorded(
                 "2 refused client calls, 1 client call that broke off or timed out, "
                 "3 event files not read to their end",
@@ -83,9 +80,7 @@ def test_refused_bytes_of_a_stream_count_once(run: Run) -> None:
     assert found(run) == NotRecorded("9 bytes of lost ranks", refused_bytes=9)
 
 
-def test_run_and_manifest_have_the_same_field(
-    api: TestClient, run: Run, recording: Recording
-) -> None:
+def test_run_and_manifest_agree(api: TestClient, run: Run, recording: Recording) -> None:
     make_ranks(run)
     for path in ("", "/manifest"):
         assert api.simulate_get(f"/api/runs/{run.id}{path}").json["not_recorded"] is None

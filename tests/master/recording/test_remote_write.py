@@ -75,9 +75,7 @@ def test_many_series_are_read_as_they_were_written() -> None:
     assert decode(message) == series
 
 
-def test_the_request_is_what_the_protocol_asks(
-    faulty: FaultyPrometheus, fake: RemoteWriter
-) -> None:
+def test_the_request_follows_the_protocol(faulty: FaultyPrometheus, fake: RemoteWriter) -> None:
     series = write_request([TimeSeries({"__name__": "x"}, [(1, 1.0)])])
     faulty.faults.append(answers(204))
     fake.send(series)
@@ -148,9 +146,7 @@ def outcomes(registry: CollectorRegistry, name: str) -> dict[str, float]:
     }
 
 
-def test_samples_are_counted_by_where_they_went(
-    run: Run, shared_prometheus: PrometheusServer
-) -> None:
+def test_samples_are_counted_by_outcome(run: Run, shared_prometheus: PrometheusServer) -> None:
     now, registry = int(time.time()) - 1, CollectorRegistry()
     foreign = {"__name__": "mlbench_run_metric", "run_id": str(run.id), "rank": "0", "metric": "a"}
     writer = RemoteWriter(shared_prometheus.url, metrics=WriterMetrics(registry))

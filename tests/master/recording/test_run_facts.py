@@ -78,9 +78,7 @@ def test_the_last_settings_replace_those_before(run: Run) -> None:
     assert Run.get_by_id(run.id).settings == {"a": 3}
 
 
-def test_target_and_settings_are_stored_and_counted_as_no_sample(
-    run: Run, recording: Recording
-) -> None:
+def test_target_and_settings_are_no_samples(run: Run, recording: Recording) -> None:
     settings = {"learning_rate": 0.1, "compile": False, "folder": None, "device": "cpü", "n": 2**60}
     target = {"metric": "val", "value": 97.0}
     stream = record(run, stated(goal=target) + stated(settings=settings))
@@ -172,9 +170,7 @@ def test_another_attempt_states_its_own_machine(run: Run, recording: Recording) 
     assert Rank.get(run=run, attempt=1, rank=0).machine["hostname"] == "first"
 
 
-def test_only_ranks_have_machines_and_only_runs_have_targets(
-    run: Run, recording: Recording
-) -> None:
+def test_machines_are_of_ranks_and_targets_of_runs(run: Run, recording: Recording) -> None:
     make_ranks(run)
     post(run_owner(run.id), [Sample("machine", "", 1763683200_500000, '{"hostname": "a"}')])
     post(pod_owner("p"), [at(1, 99.0)])
@@ -212,9 +208,7 @@ def test_since_when_the_loss_is_no_finite_number(run: Run, recording: Recording)
     assert first == {"metric": "train_loss", "rank": "0", "step": 90, "since": 9.0}
 
 
-def test_a_loss_shares_the_step_of_an_earlier_line_of_its_millisecond(
-    run: Run, recording: Recording
-) -> None:
+def test_a_loss_has_the_step_of_an_earlier_line(run: Run, recording: Recording) -> None:
     lines = [
         stated(time=1763683200.5001, step=6, metrics={"samples": 8}),
         stated(time=1763683200.5003, step=7, metrics={"samples": 16}),

@@ -95,7 +95,7 @@ def test_the_step_is_that_of_the_rank_of_its_line() -> None:
     lines = [f'{{"time":1,"rank":{rank},"step":7,"metrics":{{"a":1}}}}' for rank in (2, 3)]
     found = parse("\n".join(lines), rank="1")
     assert [one[:2] for one in found if isinstance(one, Sample)] == [
-        *(("a", "2"), ("step", "2"), ("a", "3"), ("step", "3")),
+        *(("a", "2"), ("step", "2"), ("a", "3"), ("step", "3"))
     ]
 
 

@@ -177,10 +177,7 @@ def test_a_set_registers_the_schedules_of_its_slots(api: TestClient) -> None:
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        (
-            {"benchmark": "steps", "slots": [{"num_workers": 2}]},
-            "faults: schedules are drawn from",
-        ),
+        ({"benchmark": "steps", "slots": [{"num_workers": 2}]}, "faults: schedules are drawn from"),
         ({"official": True}, "official: runs with faults cannot be scored"),
     ],
 )

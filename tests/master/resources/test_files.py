@@ -82,9 +82,7 @@ def test_other_files_are_not_found(api: TestClient, path: str, name: str, messag
     assert answer.json["message"].startswith(message)
 
 
-def test_a_file_not_sent_by_a_lost_rank_has_the_reason(
-    api: TestClient, run: Run, path: str
-) -> None:
+def test_a_file_of_a_lost_rank_has_the_reason(api: TestClient, run: Run, path: str) -> None:
     stream = key(run, 2, "files")
     line = b'{"folder": "/there", "files": [{"name": "a", "size": 9, "sha256": "%s"}], "more": 0}\n'
     streams.append(stream, 0, line % (b"0" * 64))

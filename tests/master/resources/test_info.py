@@ -69,9 +69,7 @@ def test_all_benchmarks_are_listed(api: TestClient) -> None:
 @pytest.mark.parametrize(
     ("said", "field"), [("has_light_target", {"light_target": True}), ("takes_seed", {"seed": 1})]
 )
-def test_described_options_are_accepted(
-    api: TestClient, said: str, field: dict[str, object]
-) -> None:
+def test_listed_options_are_accepted(api: TestClient, said: str, field: dict[str, object]) -> None:
     for benchmark in api.simulate_get("/api/benchmarks/").json:
         order = {"name": "a", "benchmark": benchmark["name"], "queue": True, **field}
         answer = api.simulate_post("/api/runs/", json=order)

@@ -126,9 +126,7 @@ def test_a_rank_may_send_only_its_own_profile(api: TestClient, run: Run, asked: 
         (FILE, {"lines": [replace(LINE, activity="x" * 301).to_fields()]}),
     ],
 )
-def test_malformed_profiles_are_refused(
-    api: TestClient, asked: int, file: bytes, facts: Any
-) -> None:
+def test_invalid_profiles_are_refused(api: TestClient, asked: int, file: bytes, facts: Any) -> None:
     assert give(api, asked, file, **facts) == 400
 
 

@@ -45,10 +45,7 @@ def test_all_pods(api: TestClient, writer: RemoteWriter, recording: Recording) -
 
 
 def test_all_pods_take_few_queries(
-    api: TestClient,
-    writer: RemoteWriter,
-    recording: Recording,
-    caplog: pytest.LogCaptureFixture,
+    api: TestClient, writer: RemoteWriter, recording: Recording, caplog: pytest.LogCaptureFixture
 ) -> None:
     pods = sorted(make_pod() for _ in range(20))
     now_ms = time.time_ns() // 1_000_000

@@ -14,9 +14,7 @@ from tests.support.recording import Recording
 from tests.support.rows import line, make_run, post, record
 
 
-def test_metadata_is_returned_before_and_after_export(
-    api: TestClient, run: Run, recording: Recording
-) -> None:
+def test_metadata_survives_the_export(api: TestClient, run: Run, recording: Recording) -> None:
     now_us = time.time_ns() // 1_000_000 * 1000
     samples = [
         Sample("a", "", now_us + 1, 1.0, True, "some additional data"),
@@ -47,9 +45,7 @@ def test_metadata_is_returned_before_and_after_export(
         recording.run_all()
 
 
-def test_metadata_of_recorded_lines_is_returned(
-    api: TestClient, run: Run, recording: Recording
-) -> None:
+def test_metadata_of_lines_is_returned(api: TestClient, run: Run, recording: Recording) -> None:
     at_us = time.time_ns() // 1_000_000 * 1000 + 250
     sample = {"time": at_us / 1e6, "name": "a", "value": "0.5", "metadata": "{rank: 0, epoch:1}"}
     record(run, json.dumps(sample).encode() + b"\n" + line(at_us // 1000 / 1000 + 1, a=1))
@@ -61,9 +57,7 @@ def test_metadata_of_recorded_lines_is_returned(
         recording.run_all()
 
 
-def test_series_are_selected_by_series_or_metric_name(
-    api: TestClient, run: Run, recording: Recording
-) -> None:
+def test_series_are_selected_by_name(api: TestClient, run: Run, recording: Recording) -> None:
     now = time.time()
     odd = ['a"} or up{x="', "a.c", "a\\d", "Prec@1 (top) +*?[x]^$ #-~&", "line\nend", "größe"]
     record(run, line(now, **dict.fromkeys([*odd, "abc", "a.", "d"], 1)))
@@ -151,9 +145,7 @@ def test_an_invalid_parameter_is_named(api: TestClient) -> None:
                 assert answer.json["message"].startswith((f"{name}: ", f"{name}.0: "))
 
 
-def test_a_header_names_the_source_of_the_samples(
-    api: TestClient, run: Run, recording: Recording
-) -> None:
+def test_a_header_names_the_source(api: TestClient, run: Run, recording: Recording) -> None:
     now_us = time.time_ns() // 1000
     record(run, line(now_us / 1e6, a=1))
     answer = get_run(api, run)

@@ -110,9 +110,7 @@ TEN = [{"num_workers": 1, "seed": i} for i in range(10)]
         ),
     ],
 )
-def test_official_sets_must_follow_the_rules(
-    api: TestClient, fields: dict[str, Any], message: str
-) -> None:
+def test_official_sets_follow_rules(api: TestClient, fields: dict[str, Any], message: str) -> None:
     told = register(api, **{"official": True, "args": {}, "slots": TEN} | fields)
     assert (told.status_code, told.json["message"][: len(message)]) == (400, message)
     assert register(api, **{"args": {}, "slots": TEN} | fields).status_code == 200
@@ -186,10 +184,7 @@ UNASKED = "swept.bandwidth: 1000 means no limit, because clients send"
         ({"slots": []}, "slots: "),
         ({"slots": [*SLOTS, SLOTS[0]]}, TWICE),
         ({"num_workers": 2}, "num_workers: unknown field"),
-        (
-            {"official": True},
-            "official: each number of workers must have at least 10 slots (got 1",
-        ),
+        ({"official": True}, "official: each number of workers must have at least 10 slots (got 1"),
         ({"official": True, "until_percent": 5}, "until_percent: not allowed with official"),
         (
             {"until_percent": 100},

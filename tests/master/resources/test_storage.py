@@ -15,9 +15,7 @@ from tests.support.rows import make_run
 
 
 @pytest.mark.usefixtures("database")
-def test_missing_samples_exclude_imported_runs(
-    settings: Settings, prometheus: PrometheusClient
-) -> None:
+def test_imported_runs_lack_no_samples(settings: Settings, prometheus: PrometheusClient) -> None:
     whole = {"recorded": 100, "in_prometheus": 90, "record_only": 10}
     make_run(state="FINISHED", delivery=whole)
     make_run(state="FAILED", delivery=whole | {"in_prometheus": 83})
@@ -31,9 +29,7 @@ def test_missing_samples_exclude_imported_runs(
 
 
 @pytest.mark.usefixtures("database")
-def test_version_and_retention_of_prometheus(
-    settings: Settings, prometheus: PrometheusClient
-) -> None:
+def test_prometheus_version_and_retention(settings: Settings, prometheus: PrometheusClient) -> None:
     storage = call_as_user(settings, prometheus).simulate_get("/api/info/storage/").json
     assert storage["prometheus"]["version"][0].isdigit()
     assert storage["prometheus"]["retention"]

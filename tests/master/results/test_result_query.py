@@ -173,9 +173,7 @@ def test_a_run_has_its_own_criteria(started_at: float, reader: SeriesReader) -> 
     assert limit(without, Criteria(Target("acc", 97.0))) == 7200.0
 
 
-def test_a_run_that_is_deleted_meanwhile_has_no_result(
-    started_at: float, reader: SeriesReader
-) -> None:
+def test_a_run_deleted_meanwhile_has_no_result(started_at: float, reader: SeriesReader) -> None:
     run = make_ended(started_at)
     record_accuracy(run, {10: 98})
     loaded = Run.get_by_id(run.id)
@@ -191,9 +189,7 @@ def measure(writer: RemoteWriter, pod: str, uuid_: str, began_at: float, watts: 
     send(writer, TimeSeries(labels, points))
 
 
-def test_energy_is_what_the_gpus_of_all_pods_used(
-    prometheus: PrometheusClient, writer: RemoteWriter
-) -> None:
+def test_energy_of_the_gpus_of_all_pods(prometheus: PrometheusClient, writer: RemoteWriter) -> None:
     pods = [f"gpu.{uuid.uuid4()}" for _ in range(2)]
     began_at = round(time.time()) - 100.0
     for pod, uuid_, watts in ((pods[0], "a", 300), (pods[0], "b", 100), (pods[1], "a", 400)):

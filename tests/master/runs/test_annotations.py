@@ -71,9 +71,7 @@ def test_tags_are_added_and_removed_concurrently(api: TestClient) -> None:
         ({"name": "other"}, "name: unknown field"),
     ],
 )
-def test_invalid_annotations_are_refused(
-    api: TestClient, words: dict[str, object], message: str
-) -> None:
+def test_invalid_annotations(api: TestClient, words: dict[str, object], message: str) -> None:
     answer = edit(api, make_run(), **words)
     assert answer.status_code == 400
     assert answer.json["message"].startswith(message)

@@ -80,9 +80,7 @@ def test_tokens_are_listed_and_revoked_individually(database: Database, api: Tes
     assert api.simulate_delete("/api/tokens/nobody/").status_code == 404
 
 
-def test_an_unlisted_token_is_listed_after_its_first_use(
-    database: Database, api: TestClient
-) -> None:
+def test_a_token_is_listed_after_its_first_use(database: Database, api: TestClient) -> None:
     token = make(USER_TOKEN, int(time.time()) + 60, "ab12")
     assert api.simulate_get("/api/tokens/").json == []
     assert api.simulate_post("/api/join/", json=JOB, headers=_bearer(token)).status_code == 200

@@ -72,9 +72,7 @@ def test_the_first_rank_creates_the_run(database: Database) -> None:
     assert (described.launcher, described.ranks[0].pod) == ("slurm", joined.pod)
 
 
-def test_a_run_starts_with_its_first_process(
-    database: Database,
-) -> None:
+def test_a_run_starts_with_its_first_process(database: Database) -> None:
     joined, now = come(0, began_ago=10.0), time.time()
     assert Run.get_by_id(joined.run_id).started_at == pytest.approx(now - 10, abs=5)
     come(1, began_ago=60.0)
@@ -121,9 +119,7 @@ def test_other_holders_and_keys_have_separate_runs(database: Database) -> None:
         ),
     ],
 )
-def test_conflicting_requests_are_refused(
-    database: Database, fields: dict[str, Any], why: str
-) -> None:
+def test_conflicts_are_refused(database: Database, fields: dict[str, Any], why: str) -> None:
     joined = come(0, attempt=2)
     with pytest.raises(ConflictError) as refused:
         come(**{"attempt": 2, **fields})

@@ -40,9 +40,7 @@ def test_the_hint_names_the_installed_library(database: Database) -> None:
     assert keras.strip() == "Keras: callbacks=[mlbench_callbacks.keras.MLBenchCallback()]"
 
 
-def test_many_runs_are_described_with_their_ranks(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_runs_have_their_ranks(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(presenters, "_MAX_IDS", 2)
     first, second, third = (make_run() for _ in range(3))
     for run in (first, second, third):

@@ -143,9 +143,7 @@ def test_a_custom_command_can_have_folder_seed_and_deadline() -> None:
         (MINE | {"run_all_nodes": "true"}, "mine", True),
     ],
 )
-def test_backend_and_ranks_of_a_custom_command(
-    fields: dict[str, str], backend: str, on_all: bool
-) -> None:
+def test_backend_of_a_custom_command(fields: dict[str, str], backend: str, on_all: bool) -> None:
     found = order(**CUSTOM | fields)
     validate_against_limits(found, LIMITS)
     assert found.task is None
@@ -182,9 +180,7 @@ def test_seed_and_light_target_are_arguments_of_the_task() -> None:
         ({"image_name": "steps"}, "steps", {}),
     ],
 )
-def test_benchmarks_are_found_by_name_or_image(
-    fields: dict[str, Any], name: str, args: dict[str, str]
-) -> None:
+def test_a_benchmark_or_its_image(fields: dict[str, Any], name: str, args: dict[str, str]) -> None:
     found = order(**fields)
     validate_against_limits(found, LIMITS)
     assert found.task is not None
@@ -204,9 +200,7 @@ def test_benchmarks_are_found_by_name_or_image(
         ({"backend": "GLOO", "benchmark": "steps"}, "gloo", {}),
     ],
 )
-def test_a_task_gets_backend_and_device(
-    fields: dict[str, Any], backend: str, args: dict[str, str]
-) -> None:
+def test_backend_of_a_task(fields: dict[str, Any], backend: str, args: dict[str, str]) -> None:
     found = order(**fields)
     validate_against_limits(found, InstallationLimits(gpus=1, backends=("gloo", "nccl", "mpi")))
     assert (found.backend_name, found.all_args) == (backend, args)
@@ -365,9 +359,7 @@ def test_requests_beyond_the_limits_are_refused(
         (InstallationLimits(backends=("mpi",)), CUSTOM),
     ],
 )
-def test_requests_within_the_limits_are_accepted(
-    limits: InstallationLimits, fields: dict[str, Any]
-) -> None:
+def test_requests_within_limits(limits: InstallationLimits, fields: dict[str, Any]) -> None:
     validate_against_limits(order(**fields), limits)
 
 

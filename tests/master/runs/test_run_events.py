@@ -90,9 +90,7 @@ def test_failed_ranks_are_events_but_stopped_ranks_are_not() -> None:
         ({"at": -11.0, "attempt": 1}, "exited"),
     ],
 )
-def test_an_exit_is_planned_if_an_injected_fault_came_before(
-    fault: dict[str, Any], kind: str
-) -> None:
+def test_an_exit_is_planned_if_a_fault_came_before(fault: dict[str, Any], kind: str) -> None:
     injected = {"rank": 1, "fault": "kill", "seconds": 2.0, "due_at": 4.0, "problem": ""} | fault
     run = made(state="FAILED", reason="rank 1 …", finished_at=9.0, injected=[injected])
     _, second = make_ranks(run, assigned_at=2.0)

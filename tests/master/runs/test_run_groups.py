@@ -159,11 +159,7 @@ def test_invalid_groups_are_refused(database: Database) -> None:
         ((), "", "group: must name a field, such as exchange"),
         (("wrkers",), "", "group: unknown field wrkers. Did you mean workers?"),
         (("workers",), "best", "order: must be a displayed field, or runs (got 'best')"),
-        (
-            ("seed", "set"),
-            "",
-            "group: more than 500 groups by seed, set, swept",
-        ),
+        (("seed", "set"), "", "group: more than 500 groups by seed, set, swept"),
     ):
         with pytest.raises(BadFieldError) as refused:
             groups(*by, order=order)

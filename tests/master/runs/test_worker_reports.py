@@ -235,9 +235,7 @@ def test_a_failure_after_the_exit_counts(run: Run, rank_0: Rank) -> None:
     assert reload(rank_0).failure == "cannot be read"
 
 
-def test_streams_truncated_after_the_exit_end_at_their_received_size(
-    run: Run, rank_0: Rank
-) -> None:
+def test_streams_cut_after_the_exit_end_at_their_received_size(run: Run, rank_0: Rank) -> None:
     stdout = key(run, name="stdout")
     streams.append(stdout, 0, b"12345")
     poll("w-0", report("exited", run, sizes={"stdout": 100, "stderr": 100}))

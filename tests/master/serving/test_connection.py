@@ -47,9 +47,7 @@ def head(first: str, *lines: str) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["Content-Length", "content-length", "CONTENT-LENGTH"])
-def test_a_request_is_complete_with_its_body(
-    pair: tuple[Connection, socket.socket], name: str
-) -> None:
+def test_a_request_ends_with_its_body(pair: tuple[Connection, socket.socket], name: str) -> None:
     conn, client = pair
     client.send(head(STREAM, f"{name}:  5 ") + b"hell")
     conn.receive()
@@ -64,9 +62,7 @@ def test_a_request_is_complete_with_its_body(
     assert conn.request.body.read() == b"hello"
 
 
-def test_an_unread_body_is_not_part_of_the_next_request(
-    pair: tuple[Connection, socket.socket],
-) -> None:
+def test_an_unread_body_is_not_the_next_request(pair: tuple[Connection, socket.socket]) -> None:
     conn, client = pair
     body = head("GET /smuggled HTTP/1.1")
     client.send(head(STREAM, f"Content-Length: {len(body)}") + body + head("GET /next HTTP/1.1"))
@@ -96,9 +92,7 @@ def test_bodies_of_unknown_or_large_size_use_the_slow_bulkhead(
     assert conn.bulkhead is Bulkhead.SLOW
 
 
-def test_the_buffered_bytes_of_waiting_connections_are_counted(
-    pair: tuple[Connection, socket.socket],
-) -> None:
+def test_bytes_of_waiting_connections_are_counted(pair: tuple[Connection, socket.socket]) -> None:
     waiting, (conn, _) = WaitingConnections(), pair
     for held in (5, 10):
         conn.arrived += b"12345"

@@ -52,9 +52,7 @@ def is_signed_in(browser: TestClient, answer: Result) -> bool:
         ("/signin?token={}&next=//evil.example", "/"),
     ],
 )
-def test_a_token_in_a_url_signs_in_and_is_removed(
-    browser: TestClient, before: str, after: str
-) -> None:
+def test_a_url_token_signs_in_and_is_removed(browser: TestClient, before: str, after: str) -> None:
     answer = browser.simulate_get(before.format(USER_TOKEN))
     assert (answer.status_code, answer.headers["Location"]) == (303, after)
     assert answer.headers["Cache-Control"] == "no-store"
@@ -63,9 +61,7 @@ def test_a_token_in_a_url_signs_in_and_is_removed(
 
 @pytest.mark.parametrize("wrong", ["", "x", AGENT_TOKEN, "%ff", USER_TOKEN + "x"])
 @pytest.mark.parametrize("path", ["/runs/3?a=1&token=", "/signin?next=/runs/3?a=1&token="])
-def test_a_wrong_token_in_a_url_leads_to_the_form(
-    browser: TestClient, path: str, wrong: str
-) -> None:
+def test_a_wrong_url_token_leads_to_the_form(browser: TestClient, path: str, wrong: str) -> None:
     answer = browser.simulate_get(path + wrong)
     assert answer.status_code == 401
     assert "Set-Cookie" not in answer.headers
