@@ -97,9 +97,5 @@ def fill(template: str, values: Mapping[str, str] | None = None) -> str:
 
 def routes_of(api: TestClient) -> set[Route]:
     """Return the routes registered in the app."""
-    return {
-        (method.method, route.path)
-        for route in inspect_routes(api.app)
-        for method in route.methods
-        if not method.internal
-    }
+    routes = [(method, route.path) for route in inspect_routes(api.app) for method in route.methods]
+    return {(method.method, path) for method, path in routes if not method.internal}

@@ -16,9 +16,8 @@ def test_a_trailing_slash_makes_no_difference(api: TestClient, run: Run) -> None
     for method, template in ALL_ROUTES:
         path = fill(template, {"owner": "nobody"})
         headers = AGENT if (method, template) in AGENT_ROUTES else None
-        without, with_slash = (
-            api.simulate_request(method, path + end, headers=headers) for end in ("", "/")
-        )
+        without = api.simulate_request(method, path, headers=headers)
+        with_slash = api.simulate_request(method, f"{path}/", headers=headers)
         assert without.status_code == with_slash.status_code != 405
         assert template == "/metrics" or without.text == with_slash.text
 
@@ -60,11 +59,9 @@ def test_unknown_runs_are_not_found(api: TestClient, run_id: str) -> None:
 @pytest.mark.parametrize(("path", "most"), [("/api/runs", 1 << 20), ("/api/metrics", 16 << 20)])
 def test_a_too_large_body_is_refused(api: TestClient, path: str, most: int) -> None:
     answer = api.simulate_post(path, body=b" " * (most + 1))
+    message = f"body: must be at most {most / (1 << 20):.4g} MiB"
     assert answer.status_code == 413
-    assert answer.json == {
-        "status": 413,
-        "message": f"body: must be at most {most / (1 << 20):.4g} MiB",
-    }
+    assert answer.json == {"status": 413, "message": message}
     assert api.simulate_post(path, body=b" " * most).status_code == 400
 
 

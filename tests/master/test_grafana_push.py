@@ -28,9 +28,8 @@ def test_the_push_is_retried_until_grafana_is_up(
     thread.start()
 
     def requests(outcome: str) -> float:
-        return (
-            registry.get_sample_value("mlbench_grafana_requests_total", {"outcome": outcome}) or 0
-        )
+        name = "mlbench_grafana_requests_total"
+        return registry.get_sample_value(name, {"outcome": outcome}) or 0
 
     wait_for(lambda: requests("failed") >= 5, what="five failed requests")
     warnings = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]

@@ -71,10 +71,8 @@ def test_concurrent_migrations_wait_for_each_other(empty_url: str) -> None:
     opened = connect(empty_url)
     database.initialize(opened)
     with exclusive(SCHEMA):
-        processes = [
-            subprocess.Popen([sys.executable, "-c", _OPEN, empty_url], stdout=subprocess.PIPE)
-            for _ in range(2)
-        ]
+        command = [sys.executable, "-c", _OPEN, empty_url]
+        processes = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
         for process in processes:
             assert process.stdout is not None
             assert process.stdout.readline() == b"ready\n"
@@ -262,11 +260,8 @@ def test_databases_of_earlier_versions_keep_their_data(dump: Path, tmp_path: Pat
         [was] = [row for row in before["run"] if row["id"] == run["id"]]
         assert run["archive"] == was.get("archive")
         assert run["blocks_deleted_at"] == run["sealed_at"]
-        assert (
-            run["sealed_at"] == was.get("sealed_at")
-            or run["archive_problem"]
-            or not run["delivery"]
-        )
+        is_sealed_as_before = run["sealed_at"] == was.get("sealed_at")
+        assert is_sealed_as_before or run["archive_problem"] or not run["delivery"]
     for table in before.keys() - _GONE:
         rows = before[table]
         assert len(after[table]) == len(rows) or table == "schema_migration", table
@@ -300,10 +295,7 @@ def test_a_set_of_an_earlier_version_waits_to_be_resumed(tmp_path: Path) -> None
         connection.commit()
     opened = open_database(f"sqlite:///{path}")
     sets = {run_set.name: run_set for run_set in benchmark_sets.describe_all()}
-    assert {name: run_set.state for name, run_set in sets.items()} == {
-        "begun": "stopped",
-        "done": "finished",
-    }
+    assert (sets["begun"].state, sets["done"].state) == ("stopped", "finished")
     assert sets["begun"].progress["planned"] == sets["begun"].progress["done"] == 1
     assert benchmark_sets.find_next() == []
     assert benchmark_sets.describe(benchmark_sets.resume("begun")).waiting == (2,)

@@ -56,12 +56,7 @@ def test_errors_do_not_show_the_url_of_the_webhook() -> None:
     shared = SharedSettings.from_environ(ENVIRON | {"MLBENCH_NOTIFY_URL": f"{url}\n"})
     assert shared.notify_url == url
     rule = r"\$MLBENCH_NOTIFY_URL: must be an http or https URL, such as .* \(got another text"
-    for wrong in (
-        "hooks.slack.com/sesame",
-        "ftp://h/sesame",
-        "http://h:sesame/",
-        "https:///sesame",
-    ):
+    for wrong in ("slack.com/sesame", "ftp://h/sesame", "http://h:sesame/", "https:///sesame"):
         with pytest.raises(SettingsError, match=rule) as raised:
             SharedSettings.from_environ(ENVIRON | {"MLBENCH_NOTIFY_URL": wrong})
         assert "sesame" not in str(raised.value)
@@ -73,10 +68,8 @@ def test_settings_of_grafana() -> None:
     assert Settings.from_environ(environ | {"GRAFANA_TOKEN": "glsa_1"}).grafana == GrafanaSettings(
         "http://grafana:3000", "glsa_1", "http://127.0.0.1:9090", "2s"
     )
-    environ |= {
-        "GRAFANA_PROMETHEUS_URL": "http://prometheus:9090",
-        "MLBENCH_SCRAPE_INTERVAL": "15s",
-    }
+    environ["GRAFANA_PROMETHEUS_URL"] = "http://prometheus:9090"
+    environ["MLBENCH_SCRAPE_INTERVAL"] = "15s"
     assert Settings.from_environ(environ).grafana == GrafanaSettings(
         "http://grafana:3000", "", "http://prometheus:9090", "15s"
     ), "a missing token is an error only when Grafana is called"
@@ -87,11 +80,8 @@ def test_settings_of_grafana() -> None:
     [
         ({}, None),
         ({"GRAFANA_URL": "http://grafana:3000/"}, "http://grafana:3000"),
-        (
-            {"GRAFANA_URL": "http://g:1", "GRAFANA_PUBLIC_URL": "https://grafana.example.com"},
-            "https://grafana.example.com",
-        ),
-        ({"GRAFANA_PUBLIC_URL": "https://grafana.example.com"}, "https://grafana.example.com"),
+        ({"GRAFANA_URL": "http://g:1", "GRAFANA_PUBLIC_URL": "https://g.org"}, "https://g.org"),
+        ({"GRAFANA_PUBLIC_URL": "https://g.org"}, "https://g.org"),
     ],
 )
 def test_the_public_url_of_grafana(environ: dict[str, str], url: str | None) -> None:

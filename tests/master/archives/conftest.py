@@ -54,10 +54,10 @@ class Master:
         run.save()
         rows.make_ranks(run, [POD, "w-1"], assigned_at=began, exited_at=began + 90, exit_code=0)
         for rank in (0, 1):
-            lines = [
+            lines = b"".join(
                 rows.line(began + apart * i, train_seconds=i / 30, acc=i / 8) for i in range(800)
-            ]
-            rows.record(run, b"".join(lines) + rows.line(began + 60, note="kept", acc=1e400), rank)
+            )
+            rows.record(run, lines + rows.line(began + 60, note="kept", acc=1e400), rank)
         now_us = round((began + 80) * 1e6)
         posted = Sample("b", "", now_us + 7, 1.0, True, {"ä": [1]})
         rows.post(run_owner(run.id), [posted, Sample("b", "", 5, 2.0, False, "")])

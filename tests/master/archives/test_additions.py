@@ -72,21 +72,17 @@ def test_additions_are_counted_sealed_beside_the_run_and_named(master: Master) -
             add(master, run, value, ago=80 + value)
         master.recording.run_all()
         master.sealer.turn()
-        [event] = [
-            event
-            for event in master.api.simulate_get(f"/api/runs/{run.id}/events").json
-            if event["kind"] == "added"
-        ]
-        assert event["text"].endswith(f"added after the end, not part of the result: {samples}")
+        events = master.api.simulate_get(f"/api/runs/{run.id}/events").json
+        [text] = [event["text"] for event in events if event["kind"] == "added"]
+        assert text.endswith(f"added after the end, not part of the result: {samples}")
         verified = master.verify(run)
         assert (verified["problems"], verified["added"]["samples"]) == ([], samples)
         files = [file.stat().st_size for file in master.folder.iterdir()]
         assert (len(files), reload(run).archive_bytes) == (2, sum(files))
         with opened(master.folder / reload(run).added["archive"]) as archive:
             assert archive.check() == []
-            assert [
-                (str(name), sealed.samples + sealed.kept) for name, sealed in archive.series.items()
-            ] == [(_ACCURACY, samples)]
+            [(name, sealed)] = archive.series.items()
+            assert (str(name), sealed.samples + sealed.kept) == (_ACCURACY, samples)
     (master.folder / reload(run).added["archive"]).write_bytes(b"")
     [problem] = master.verify(run)["problems"]
     assert ".added.mlbench" in problem

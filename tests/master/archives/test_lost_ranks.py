@@ -62,17 +62,14 @@ def test_samples_of_a_lost_rank_become_additions(master: Master) -> None:
     first, second = line(now, acc=99.5, note="late"), line(now + 1, acc=99.6)
     torn = line(now + 2, acc=99.7)[:-4]
     # Some of it came before the rank was lost, and a piece may be sent again.
-    at = begins_at + len(first)
+    at, end = begins_at + len(first), begins_at + len(first + second + torn)
     assert ship(master, run, b"12345" + first, offset=begins_at - 5).json["offset"] == at
     for _ in range(2):
-        assert ship(master, run, second + torn, offset=at).json["offset"] == (
-            at + len(second + torn)
-        )
+        assert ship(master, run, second + torn, offset=at).json["offset"] == end
     master.recording.run_all()
     assert not master.sealer.turn()
     assert "sealed" not in reload(run).added, "its last line may yet go on"
-    sizes = {"metrics": at + len(second + torn)}
-    assert poll(master.api, exited(run, sizes), POD, as_pod(POD)).status_code == 200
+    assert poll(master.api, exited(run, {"metrics": end}), POD, as_pod(POD)).status_code == 200
     master.recording.run_all()
     master.sealer.turn()
 

@@ -33,9 +33,7 @@ _SELECTIONS: list[dict[str, Any]] = [
 def answers(master: Master, run: Run) -> list[object]:
     """Return what the API tells of a run, by all ways that read its samples."""
     api = master.api
-    contents: list[object] = [
-        reading.get_run(api, run, **selection).content for selection in _SELECTIONS
-    ]
+    contents: list[object] = [reading.get_run(api, run, **each).content for each in _SELECTIONS]
     contents.append(reading.get(api, metric_type="run").content)
     contents.append(reading.opened(reading.get_run(api, run, format="zip")))
     contents.append(api.simulate_get(f"/api/runs/{run.id}/result", params={"price": 0.5}).json)

@@ -79,12 +79,9 @@ class Simulation:
         run = self.run
         match action:
             case Assign(_, attempt, names) if attempt == run.attempt + 1:
-                ranks = [
-                    replace(RUNNING, rank=i, worker=name, reported=False)
-                    for i, name in enumerate(names)
-                ]
-                begun = tuple(replace(rank, seen_at=self.now) for rank in ranks)
-                self.run = replace(run, attempt=attempt, ranks=begun)
+                assigned = replace(RUNNING, reported=False, seen_at=self.now)
+                ranks = [replace(assigned, rank=i, worker=name) for i, name in enumerate(names)]
+                self.run = replace(run, attempt=attempt, ranks=tuple(ranks))
                 self.since = self.now
                 self.started = self.started or self.now
             case Ask():

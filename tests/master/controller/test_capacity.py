@@ -11,7 +11,7 @@ from mlbench_master.controller.actions import Assign, Scale, Wait
 from mlbench_master.controller.capacity import Shares, share_cores
 from mlbench_master.controller.decisions import decide
 from mlbench_master.controller.observed_state import ObservedState, RankView, RunView
-from tests.master.controller.worlds import ORDERED, POLICY, RUN, RUNNING, WORLD, exited, workers
+from tests.master.controller.worlds import ORDERED, POLICY, RUN, RUNNING, WORLD, workers
 
 TWO_AT_A_TIME = replace(POLICY, concurrent_runs=2)
 SECOND = replace(ORDERED, id=8, num_workers=1)
@@ -59,11 +59,9 @@ def test_a_run_without_capacity_waits_and_never_fails() -> None:
     large = replace(SECOND, shape=WorkerSpec(num_cpus=3.0), waited=9999.0)
     beside = replace(RUN, cores=frozenset({0, 1}))
     size, wait = decide(replace(WITH_CORES, runs=(beside, large)))
-    assert (size.workers if isinstance(size, Scale) else None) == 2, (
-        "the waiting run must not add workers"
-    )
-    why = "waiting for run 7: this run needs 3 cores, but only 2 of 4 are free"
-    assert wait == Wait(8, why)
+    assert isinstance(size, Scale)
+    assert size.workers == 2, "the waiting run must not add workers"
+    assert wait == Wait(8, "waiting for run 7: this run needs 3 cores, but only 2 of 4 are free")
     few = replace(WITH_CORES, runs=(beside, replace(SECOND, waited=9999.0)), workers=workers(2))
     assert decide(few)[1:] == [Wait(8, "0 of 1 workers are ready", has_room=True)]
 
@@ -78,9 +76,7 @@ def test_in_a_cluster_concurrent_runs_need_the_same_worker_shape() -> None:
 
 
 def test_a_restart_reuses_its_own_workers() -> None:
-    ranks = [
-        replace(exited(1), rank=i, worker=f"w-{i + 2}", pod_uid=f"uid-{i + 2}") for i in range(2)
-    ]
+    ranks = [replace(_rank(i, f"w-{i + 2}"), exit_code=1, streams_complete=True) for i in range(2)]
     failed = replace(RUN, id=8, ranks=tuple(ranks), max_restarts=1)
     alone = replace(WITH_CORES, runs=(failed,))
     assert decide(alone)[1:] == [Assign(8, 2, ("w-2", "w-3"))]

@@ -75,16 +75,12 @@ def end_of(run: RunView, observed: ObservedState = WORLD) -> End:
         (workers(3, busy=[0]), 1),
     ],
 )
-def test_a_run_waits_for_idle_workers_with_a_recent_heartbeat(
-    there: tuple[WorkerView, ...], usable: int
-) -> None:
+def test_a_run_waits_for_idle_workers(there: tuple[WorkerView, ...], usable: int) -> None:
     assert decide_for(ORDERED) == [BOTH]
     waiting = Wait(7, f"{usable} of 2 workers are ready", has_room=True)
     assert decide_for(ORDERED, replace(WORLD, workers=there)) == [waiting]
     told = replace(ORDERED, waiting=waiting.why)
-    assert decide_for(told, replace(WORLD, workers=there)) == [], (
-        "an unchanged waiting reason is not repeated"
-    )
+    assert decide_for(told, replace(WORLD, workers=there)) == [], "the reason is not repeated"
 
 
 def test_a_waiting_run_shows_the_explanation_of_the_pool() -> None:
@@ -113,9 +109,7 @@ def test_queued_runs_can_be_stopped() -> None:
 EXITED = [exited(1), exited(-9), replace(exited(1), streams_complete=False)]
 
 
-@pytest.mark.parametrize(
-    "failed", [*EXITED, lost(), replace(RUNNING, failure="its file was replaced")]
-)
+@pytest.mark.parametrize("failed", [*EXITED, lost(), replace(RUNNING, failure="cut short")])
 def test_one_failed_rank_stops_all_ranks(failed: RankView) -> None:
     assert decide_for(with_ranks(RUNNING, failed, asked=6.0)) == [StopRanks(7)]
 
@@ -158,6 +152,7 @@ def test_a_user_stop_stops_all_ranks_once() -> None:
 # --- Lost ranks ---
 
 SENDING = replace(exited(0), streams_complete=False)
+LATE = replace(SENDING, stopping=True)
 
 
 @pytest.mark.parametrize(
@@ -172,10 +167,7 @@ SENDING = replace(exited(0), streams_complete=False)
         (replace(STOPPING, ending=60.0), ""),
         (replace(STOPPING, ending=61.0), "w-1 did not end its process within 60 s"),
         (replace(SENDING, stuck=61.0), "no more of its output arrived from w-1 for 60 s"),
-        (
-            replace(SENDING, stopping=True, ending=601.0),
-            "w-1 did not ship all its output within 600 s",
-        ),
+        (replace(LATE, ending=601.0), "w-1 did not ship all its output within 600 s"),
     ],
 )
 def test_a_rank_is_lost(rank: RankView, why: str) -> None:
@@ -316,7 +308,7 @@ def stopped(*ranks: RankView, **changes: Any) -> RunView:
 @pytest.mark.parametrize(
     ("deadline", "grace", "text"), [(1.0, 30, "1"), (3600.0, 360, "3600"), (900.5, 90.05, "900.5")]
 )
-def test_ranks_that_ignore_the_deadline_are_stopped_after_a_grace_period(
+def test_ranks_that_ignore_the_deadline_are_stopped(
     deadline: float, grace: float, text: str
 ) -> None:
     for ranks in ((RUNNING, RUNNING), (exited(0), RUNNING)):

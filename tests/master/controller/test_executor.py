@@ -78,9 +78,7 @@ def ranks(run: Run) -> list[Rank]:
     return list(Rank.select().where(Rank.run == run).order_by(Rank.attempt, Rank.rank))
 
 
-def test_a_run_shows_its_waiting_reason_until_it_starts(
-    executor: Executor, pool: FakePool, ordered: Run
-) -> None:
+def test_a_run_shows_why_it_waits(executor: Executor, pool: FakePool, ordered: Run) -> None:
     executor.perform(Scale(3, WorkerSpec(num_cpus=0.5), frozenset({"uid-0"})))
     assert pool.scaled == [(3, WorkerSpec(num_cpus=0.5), {"uid-0"})]
     executor.perform(Wait(ordered.id, "no room"))

@@ -71,7 +71,7 @@ def test_workers_are_running_pods_with_a_heartbeat(observer: Observer) -> None:
         ({"uid": "uid-1", "phase": "Terminating"}, False),
     ],
 )
-def test_an_agent_counts_only_in_the_current_pod(
+def test_only_the_current_pod_counts(
     observer: Observer, change: dict[str, Any], counts: bool
 ) -> None:
     make_worker("w-0", pod_uid="uid-1")
@@ -137,10 +137,7 @@ def test_concurrent_runs_have_separate_times_and_cores(clock: Clock) -> None:
     for _ in range(2):
         make_run(state="INITIALIZED", attempt=0)
     observed = observer.observe([])
-    assert [(run.waited, run.cores) for run in observed.runs] == [
-        (5, frozenset({0, 2})),
-        (0, frozenset()),
-    ]
+    assert [(run.waited, {*run.cores}) for run in observed.runs] == [(5, {0, 2}), (0, set())]
     assert (alone.cores, observed.cores) == (frozenset(), (0, 1, 2))
 
 
@@ -262,12 +259,9 @@ def test_a_rank_that_its_worker_no_longer_reports(
 
 @pytest.mark.parametrize(
     ("change", "trouble"),
-    [
-        *(({}, "no memory"), ({"troubled_at": 1000.0}, "no memory")),
-        *(({"troubled_at": 900.0}, ""), ({"uid": "uid-2"}, "")),
-    ],
+    [({"troubled_at": 1000.0}, "no memory"), ({"troubled_at": 900.0}, ""), ({"uid": "uid-2"}, "")],
 )
-def test_a_rank_shows_trouble_of_its_pod_since_the_assignment(
+def test_trouble_of_a_pod_since_the_assignment(
     run: Run, observer: Observer, change: dict[str, Any], trouble: str
 ) -> None:
     make_ranks(run, pod_uid="uid-1", assigned_at=1000.5)
@@ -277,9 +271,7 @@ def test_a_rank_shows_trouble_of_its_pod_since_the_assignment(
     assert [rank.pod_uid for rank in seen.ranks] == ["uid-1", "uid-1"]
 
 
-def test_timeouts_of_a_stopping_rank_count_only_reachable_time(
-    run: Run, observer: Observer, clock: Clock
-) -> None:
+def test_timeouts_count_only_reachable_time(run: Run, observer: Observer, clock: Clock) -> None:
     make_ranks(run, reported=True)
     MasterUptime.create(id=1, seconds=1, since=0)
 

@@ -205,9 +205,8 @@ def test_samples_that_prometheus_loses_repeatedly_are_reported(master: Master) -
     lost = SampleCounts(21, 0, 1)
     ended = reload(run)
     assert (ended.state, ended.reason, ended.delivery) == ("FINISHED", "", asdict(lost))
-    assert lost.disagreement == (
-        "Prometheus lacks samples: 21 recorded, 0 in Prometheus, 1 in the record only"
-    )
+    lacks = "Prometheus lacks samples: 21 recorded, 0 in Prometheus, 1 in the record only"
+    assert lost.disagreement == lacks
     age(run)
     master.verifier.turn()
     assert reload(run).blocks_deleted_at is not None
@@ -231,9 +230,7 @@ def test_blocks_are_deleted_an_hour_after_the_end(
     with killed_at("mlbench_master.controller.sample_verification.time.sleep"):
         master.verifier.turn()
     assert reload(run).blocks_deleted_at == pytest.approx(time.time(), abs=10)
-    assert run_owner(run.id) in {block.owner for block in Block.select()}, (
-        "the kill must leave blocks behind"
-    )
+    assert Block.select().where(Block.owner == run_owner(run.id)).exists(), "left by the kill"
     assert master.values(run) == ENDED.recorded
     SampleVerifier(master.prometheus, master.recording.exporter).turn()
     assert reload(run).delivery == asdict(ENDED)
@@ -293,9 +290,8 @@ def test_no_query_finds_a_deleted_run(
     run, other = master.make_ended(), master.make_ended()
     archive = str(reload(run).archive)
     labels = {"run_id": str(run.id), "alertname": "MLBenchRunStalled"}
-    ours = [
-        {"__name__": name} | labels for name in ("run_rank:mlbench_worker_steps:rate1m", "ALERTS")
-    ]
+    names = ("run_rank:mlbench_worker_steps:rate1m", "ALERTS")
+    ours = [{"__name__": name} | labels for name in names]
     foreign = [{"__name__": "ci_job_seconds"} | labels, {**ours[1], "alertname": "JobStalled"}]
     now_ms = round(time.time() * 1000)
     written = [(series, [(now_ms, 1.0)]) for series in [*ours, *foreign]]
@@ -303,19 +299,16 @@ def test_no_query_finds_a_deleted_run(
     lifecycle.delete(reload(run), keep_archive=keep_archive)
     master.sealer.turn()
     master.verifier.turn()
-    assert master.prometheus.query(f'{{run_id="{run.id}"}}'), (
-        "series stay while workers may still be scraped"
-    )
+    # Series stay while workers may still be scraped.
+    assert master.prometheus.query(f'{{run_id="{run.id}"}}')
     monkeypatch.setattr(sample_verification, "_SCRAPED_SECONDS", -1.0)
     master.verifier.turn()
     left = [series.labels for series in master.prometheus.query(f'{{run_id="{run.id}"}}[30d]')]
-    assert sorted(left, key=str) == sorted(foreign, key=str), (
-        "series of other programs with the same run_id must stay"
-    )
+    # Series of other programs with the same run_id stay.
+    assert sorted(left, key=str) == sorted(foreign, key=str)
     assert master.values(other) == ENDED.recorded
-    assert [row.run_id for row in DeletedRun.select()] == [run.id], (
-        "the deletion is repeated after compaction"
-    )
+    # The deletion is repeated after compaction.
+    assert [row.run_id for row in DeletedRun.select()] == [run.id]
     monkeypatch.setattr(sample_verification, "_COMPACTED_SECONDS", -1.0)
     master.verifier.turn()
     assert DeletedRun.select().count() == 0

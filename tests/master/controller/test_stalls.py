@@ -34,10 +34,8 @@ class Alerts:
 def ask(alerts: Any, later: float = 0.0, *, announces: bool = False) -> list[str]:
     """Look for stalls; return the reasons of all diagnoses so far, which have timed out."""
     ask_of_stalled(alerts, time.time() + later, announces=announces)
-    late = Diagnosis.asked_at > time.time() - diagnoses.ANSWER_SECONDS
-    Diagnosis.update(asked_at=Diagnosis.asked_at - 2 * diagnoses.ANSWER_SECONDS).where(
-        late
-    ).execute()
+    time_out = Diagnosis.update(asked_at=Diagnosis.asked_at - 2 * diagnoses.ANSWER_SECONDS)
+    time_out.where(Diagnosis.asked_at > time.time() - diagnoses.ANSWER_SECONDS).execute()
     return [diagnosis.reason for diagnosis in Diagnosis.select().order_by(Diagnosis.id)]
 
 

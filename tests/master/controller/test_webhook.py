@@ -19,6 +19,8 @@ from tests.support.rows import make_ranks, make_run, reload
 from tests.support.scripted import Asked, Reply, Scripted, answering, endless, serving
 
 DAY = 86_400.0
+STOPPED = Outcome("stopped", "stopped", "stopped")
+COMPLETED = Outcome("completed", "completed", "completed")
 
 
 @pytest.fixture
@@ -70,20 +72,16 @@ def test_an_end_is_sent_once(run: Run, receiver: Scripted) -> None:
 
 
 def test_messages_of_failed_and_stopped_runs_give_the_reason(run: Run, receiver: Scripted) -> None:
-    end(
-        run,
-        "FAILED",
-        Outcome("crashed", "crashed: rank 1 on w-1 exited with code 3: no", "crashed"),
-    )
+    crashed = "crashed: rank 1 on w-1 exited with code 3: no"
+    end(run, "FAILED", Outcome("crashed", crashed, "crashed"))
     stopped = make_run(name="second")
-    end(stopped, "STOPPED", Outcome("stopped", "stopped", "stopped"), stopped_by="ben")
+    end(stopped, "STOPPED", STOPPED, stopped_by="ben")
     queued = make_run(name="third", state="INITIALIZED")
-    end(queued, "STOPPED", Outcome("stopped", "stopped", "stopped"), started_at=None)
+    end(queued, "STOPPED", STOPPED, started_at=None)
     webhook(receiver.url).send_due(time.time())
     first_lines = [text.splitlines()[0] for text in texts(receiver)]
     assert first_lines == [
-        f"Run {run.id} (made) failed after 1 min 05 s: "
-        "crashed: rank 1 on w-1 exited with code 3: no",
+        f"Run {run.id} (made) failed after 1 min 05 s: {crashed}",
         f"Run {stopped.id} (second) was stopped by ben after 1 min 05 s",
         f"Run {queued.id} (third) was stopped before it started",
     ]
@@ -119,17 +117,15 @@ def test_a_message_waits_for_the_result_until_a_timeout(run: Run, receiver: Scri
 
 def test_no_message_for_other_runs(run: Run, receiver: Scripted) -> None:
     """Runs without the setting, imported runs and deleted runs have no event."""
-    completed = Outcome("completed", "completed", "completed")
-    end(run, "FINISHED", completed, announces=False)
+    end(run, "FINISHED", COMPLETED, announces=False)
     make_run(state="FINISHED", origin={"installation": "x", "run_id": 1, "imported_at": 1.0})
-    deleted = make_run(delete_requested=True)
-    end(deleted, "STOPPED", completed)
+    end(make_run(delete_requested=True), "STOPPED", STOPPED)
     assert webhook(receiver.url).send_due(time.time()) == ""
     assert texts(receiver) == []
 
 
 def test_messages_expire(run: Run, receiver: Scripted, caplog: pytest.LogCaptureFixture) -> None:
-    end(run, "FINISHED", Outcome("completed", "completed", "completed"))
+    end(run, "FINISHED", COMPLETED)
     webhook(receiver.url).send_due(time.time() + DAY + 1)
     webhook(receiver.url).send_due(time.time())
     assert texts(receiver) == []
@@ -145,7 +141,7 @@ def test_messages_expire(run: Run, receiver: Scripted, caplog: pytest.LogCapture
     ],
 )
 def test_a_refused_message_is_sent_again(run: Run, reply: Reply, problem: str) -> None:
-    end(run, "FINISHED", Outcome("completed", "completed", "completed"))
+    end(run, "FINISHED", COMPLETED)
     with serving(reply, Reply(204, body=b"")) as receiver:
         assert webhook(receiver.url).send_due(time.time()) == problem
         assert webhook(receiver.url).send_due(time.time()) == ""
@@ -156,7 +152,7 @@ def test_a_refused_message_is_sent_again(run: Run, reply: Reply, problem: str) -
 def test_a_refused_message_does_not_block_the_next(run: Run) -> None:
     other = make_run(name="other", state="STARTED")
     for ended in (run, other):
-        end(ended, "FINISHED", Outcome("completed", "completed", "completed"))
+        end(ended, "FINISHED", COMPLETED)
 
     def accept_other(asked: Asked) -> Reply:
         return Reply(200 if b"other" in asked.body else 400, body=b"")
@@ -168,7 +164,7 @@ def test_a_refused_message_does_not_block_the_next(run: Run) -> None:
 
 
 def test_an_endless_response_is_not_read(run: Run) -> None:
-    end(run, "FINISHED", Outcome("completed", "completed", "completed"))
+    end(run, "FINISHED", COMPLETED)
     with endless() as url:
         assert webhook(url).send_due(time.time()) == ""
 
@@ -176,7 +172,7 @@ def test_an_endless_response_is_not_read(run: Run) -> None:
 def test_retries_log_no_token(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     logging.getLogger("httpx").setLevel(logging.WARNING)  # like the controller
-    end(run, "FINISHED", Outcome("completed", "completed", "completed"))
+    end(run, "FINISHED", COMPLETED)
     port, stop = free_port(), threading.Event()
     sending = webhook(f"http://127.0.0.1:{port}")
     thread = threading.Thread(target=sending.run, args=(Soon(stop), stop))

@@ -55,15 +55,7 @@ def workers(count: int, busy: Sequence[int] = (), silent: float = 0.0) -> tuple[
 
 
 POLICY = PoolPolicy(min_workers=2, start_seconds=120.0, idle_seconds=60.0)
-WORLD = ObservedState(
-    policy=POLICY,
-    runs=(),
-    stopped_in_queue=(),
-    workers=workers(2),
-    waits_for="",
-    warm=None,
-    idle=0.0,
-)
+WORLD = ObservedState(POLICY, (), (), workers(2), waits_for="", warm=None, idle=0.0)
 ALONE = replace(WORLD, workers=workers(1))
 
 

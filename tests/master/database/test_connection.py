@@ -256,9 +256,7 @@ def test_idle_threads_do_not_notice_a_restart(server: PostgresServer, on_server:
     assert Pod.select().count() == 4
 
 
-def test_a_servers_full_disk_is_told_and_counts_for_a_while(
-    on_server: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_of_a_server(on_server: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     said = 'could not extend file "base/5/1": No space left on device'
     with pytest.raises(OperationalError) as caught:
         on_server.execute_sql(f"DO $$ BEGIN RAISE '{said}' USING ERRCODE = '53100'; END $$")

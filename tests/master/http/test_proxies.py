@@ -63,7 +63,7 @@ def test_only_trusted_proxies_may_forward_the_scheme(
     assert "Path=/mlbench;" in cookie
 
 
-def test_a_root_path_that_conflicts_with_a_route_is_refused(
+def test_a_root_path_like_a_route_is_refused(
     settings: Settings, prometheus: PrometheusClient
 ) -> None:
     with pytest.raises(SettingsError, match=r"MLBENCH_ROOT_PATH.*got '/runs/of-ada'"):

@@ -71,10 +71,8 @@ def test_20_users_see_200_runs_and_change_only_their_own(api: TestClient) -> Non
 
 def test_a_deleted_run_names_the_user_who_deleted_it(api: TestClient) -> None:
     run = make_run(user="ada", state="FINISHED")
-    assert (
-        api.simulate_delete(f"/api/runs/{run.id}", headers=_header("eve", "admin")).status_code
-        == 204
-    )
+    deleted = api.simulate_delete(f"/api/runs/{run.id}", headers=_header("eve", "admin"))
+    assert deleted.status_code == 204
     response = api.simulate_get(f"/api/runs/{run.id}")
     assert response.status_code == 404
     assert response.json["message"] == f"run_id: run {run.id} was deleted by eve"

@@ -26,6 +26,7 @@ OWNER: Object = {"metadata": {"name": OWNER_NAME, "uid": "5ec9f286"}}
 def make_manifest(namespace: str = "here") -> Object:
     """Return a manifest whose workers only sleep."""
     metadata = {"name": NAME, "namespace": namespace, "labels": LABELS}
+    few = {"cpu": "10m", "memory": "10Mi"}
     worker = {
         "name": "worker",
         "image": IMAGE,
@@ -34,11 +35,9 @@ def make_manifest(namespace: str = "here") -> Object:
         "args": ["--pod", "$(MLBENCH_POD)"],
         "ports": [{"name": "metrics", "containerPort": 9500}],
         "env": [{"name": "OMP_NUM_THREADS", "value": "1"}],
-        "resources": {
-            "requests": {"cpu": "10m", "memory": "10Mi"},
-            "limits": {"cpu": "1", "memory": "50Mi"},
-        },
+        "resources": {"requests": few, "limits": {"cpu": "1", "memory": "50Mi"}},
     }
+    pod = {"terminationGracePeriodSeconds": 2, "automountServiceAccountToken": False}
     init = {"image": IMAGE, "imagePullPolicy": "IfNotPresent"}
     return {
         "service": {
@@ -64,11 +63,7 @@ def make_manifest(namespace: str = "here") -> Object:
                 "selector": {"matchLabels": LABELS},
                 "template": {
                     "metadata": {"labels": LABELS},
-                    "spec": {
-                        "terminationGracePeriodSeconds": 2,
-                        "automountServiceAccountToken": False,
-                        "containers": [worker],
-                    },
+                    "spec": {**pod, "containers": [worker]},
                 },
             },
         },

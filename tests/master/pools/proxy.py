@@ -64,11 +64,8 @@ class Proxy:
         """Write a kubeconfig for this proxy."""
         cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{self.port}"}}
         context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
-        config = {
-            "clusters": [cluster],
-            "contexts": [context],
-            "users": [{"name": "u", "user": {}}],
-        }
+        user = {"name": "u", "user": {}}
+        config = {"clusters": [cluster], "contexts": [context], "users": [user]}
         path.write_text(json.dumps({**config, "current-context": "x"}))
 
 

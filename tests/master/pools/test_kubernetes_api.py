@@ -90,9 +90,7 @@ CALLS: list[Callable[[Api], object]] = [
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_a_missing_response_is_a_readable_error(
-    proxy: Proxy, call: Callable[[Api], object], tmp_path: Path
-) -> None:
+def test_missing_responses(proxy: Proxy, call: Callable[[Api], object], tmp_path: Path) -> None:
     proxy.spoil = lambda request: Fault(0)
     with pytest.raises(KubernetesApiError, match=r"[Cc]onnection|closed") as cut:
         call(Api())

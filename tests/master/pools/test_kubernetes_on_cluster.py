@@ -37,10 +37,8 @@ class Namespace:
     def items(self, kind: str) -> list[Object]:
         """Return the pool's objects of a kind."""
         labels = ",".join(f"{name}={value}" for name, value in LABELS.items())
-        found: list[Object] = json.loads(self.kubectl("get", kind, "-l", labels, "-o", "json"))[
-            "items"
-        ]
-        return found
+        found: Object = json.loads(self.kubectl("get", kind, "-l", labels, "-o", "json"))
+        return list(found["items"])
 
     def apply(self, *objects: Object) -> None:
         for item in objects:
@@ -99,9 +97,7 @@ def check_exactly(namespace: Namespace, workers: int, cores: float) -> None:
         assert limit == f"{round(cores * 1000)}m"
 
 
-def test_the_pool_changes_size_and_shape_and_is_deleted_with_its_owner(
-    pool: KubernetesPool, namespace: Namespace
-) -> None:
+def test_size_and_shape_of_the_pool_and_its_end(pool: KubernetesPool, namespace: Namespace) -> None:
     first = settle(pool, 2, SMALL)
     check_exactly(namespace, 2, 0.02)
     assert settle(pool, 3, SMALL)[:2] == first, "pods of the same shape must stay"
@@ -137,39 +133,24 @@ def test_broken_images_are_explained(pool: KubernetesPool, image: str, words: st
     waits_for(pool, words, 1, WorkerSpec(image=image))
 
 
+def shell(script: str) -> Object:
+    return {"command": ["sh", "-c", script]}
+
+
 @pytest.mark.parametrize(
     ("part", "changes", "shape", "words"),
     [
         (
-            "network",
-            {"command": ["sh", "-c", "echo no NET_ADMIN; exit 2"]},
-            WorkerSpec(max_bandwidth=20.0),
+            *("network", shell("echo no NET_ADMIN; exit 2"), WorkerSpec(max_bandwidth=20.0)),
             "shaping what it sends failed: Error, exit code 2: no NET_ADMIN",
         ),
         (
-            "worker",
-            {"envFrom": [{"secretRef": {"name": "none"}}]},
-            SMALL,
+            *("worker", {"envFrom": [{"secretRef": {"name": "none"}}]}, SMALL),
             '(CreateContainerConfigError): secret "none" not found',
         ),
-        (
-            "worker",
-            {"command": ["sh", "-c", "exit 3"]},
-            SMALL,
-            "the worker's container ended: Error, exit code 3",
-        ),
-        (
-            "worker",
-            {"command": ["sh", "-c", "exec tail /dev/zero"]},
-            SMALL,
-            "more memory was used than its limit (OOMKilled)",
-        ),
-        (
-            "pod",
-            {"restartPolicy": "Never"},
-            SMALL,
-            "the cluster rejects the worker pods as invalid (422): ",
-        ),
+        ("worker", shell("exit 3"), SMALL, "the worker's container ended: Error, exit code 3"),
+        ("worker", shell("exec tail /dev/zero"), SMALL, "more memory was used than its limit (OOM"),
+        ("pod", {"restartPolicy": "Never"}, SMALL, "rejects the worker pods as invalid (422): "),
     ],
 )
 def test_pods_that_do_not_start_are_explained(

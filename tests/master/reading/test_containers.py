@@ -51,9 +51,8 @@ def test_an_exporter_that_was_started_again_goes_on_with_the_series(
     scraped(writer, pod, 10_000, 2, instance="b:9400")
     scraped(writer, pod, 0, 3, instance="a:9400")
     times = [(NOW_MS - ago) * 1000 for ago in (20_000, 10_000, 0)]
-    assert read(prometheus, pod) == {
-        CPU: [StoredPoint(time_us, value) for time_us, value in zip(times, "123", strict=True)]
-    }
+    points = [StoredPoint(*point) for point in zip(times, "123", strict=True)]
+    assert read(prometheus, pod) == {CPU: points}
     assert read(prometheus, pod, Selection(after_us=times[0]))[CPU][0].value == "2"
     assert read(prometheus, pod, Selection(until_us=times[1]))[CPU][-1].value == "2"
     assert read(prometheus, pod, Selection(after_us=times[2])) in ({}, {CPU: []})
@@ -77,9 +76,8 @@ def test_several_containers_are_told_apart_by_what_differs(
     }
     assert list(read(prometheus, pod, Selection(names=(CPU,)))) == [side, worker]
     assert list(read(prometheus, pod, Selection(names=(side,)))) == [side]
-    assert list(read(prometheus, pod, Selection(names=("container_threads",)))) == [
-        "container_threads"
-    ]
+    threads = "container_threads"
+    assert list(read(prometheus, pod, Selection(names=(threads,)))) == [threads]
     for unknown in ("container_", "container_.+", "other_threads", f"{CPU}{{"):
         assert read(prometheus, pod, Selection(names=(unknown,))) == {}
 

@@ -123,9 +123,7 @@ def test_an_export_meanwhile_adds_nothing_to_an_archive(
         assert sorted(value for piece in pieces for value in piece.values) == [1, 2, 3, 4]
 
 
-def test_recording_meanwhile_does_not_change_an_answer(
-    run: Run, reader: SeriesReader, recording: Recording
-) -> None:
+def test_recording_changes_no_answer(run: Run, reader: SeriesReader, recording: Recording) -> None:
     start_ms = time.time_ns() // 1_000_000 - 1_000
     record(run, steps(start_ms, 0, 20))
     post(run_owner(run.id), [Sample("a", "0", start_ms * 1000 - 7, 0.5, True, "first")])
@@ -142,9 +140,7 @@ def test_recording_meanwhile_does_not_change_an_answer(
     assert series == expected
 
 
-def test_a_run_that_is_deleted_meanwhile_is_an_error_and_no_gap(
-    run: Run, reader: SeriesReader, recording: Recording
-) -> None:
+def test_a_deleted_run_is_an_error(run: Run, reader: SeriesReader, recording: Recording) -> None:
     record(run, line(time.time(), a=1, b=2))
     recording.run_all()
     series = reader.run(run.id, Selection())

@@ -117,9 +117,8 @@ def test_prometheus_and_the_record_answer_the_same(
     monkeypatch.setattr(blocks, "SMALL", dice.choice([1, 20, 512]))
     recorded = record_anything(dice, run, recording)
     whole = read(reader, run)
-    assert recorded == Counter(
-        (name, point.time_us, point.value) for name, points in whole.items() for point in points
-    )
+    points = [(name, point) for name, points in whole.items() for point in points]
+    assert recorded == Counter((name, point.time_us, point.value) for name, point in points)
     path = tmp_path / "run.mlbench"
     archive.write(path, {}, contents.series_of_record(LiveRecord(run_owner(run.id))))
     now_ms = time.time_ns() // 1_000_000
@@ -140,10 +139,8 @@ def test_prometheus_and_the_record_answer_the_same(
             assert source == "prometheus"
             assert by_millisecond(found) == by_millisecond(expected)
             assert list(found) == list(expected)
-            sealed = SealedRecord(opened)
-            assert read_record(sealed, selection) == read_record(
-                LiveRecord(run_owner(run.id), selection), selection
-            )
+            live = LiveRecord(run_owner(run.id), selection)
+            assert read_record(SealedRecord(opened), selection) == read_record(live, selection)
 
 
 def between(dice: random.Random, moments: Sequence[int]) -> tuple[int, int]:

@@ -51,9 +51,8 @@ def test_every_sample_once_and_few_at_a_time(
     first, last = NOW_MS + offsets[0], NOW_MS + offsets[-1]
     found = windows.read(prometheus, select(series), Span(first, last))
     chunks = [to_points(part) for part in found]
-    assert points_of(chunks) == [
-        StoredPoint((NOW_MS + ms) * 1000, str(i)) for i, ms in enumerate(offsets)
-    ]
+    times_us = [(NOW_MS + ms) * 1000 for ms in offsets]
+    assert points_of(chunks) == [StoredPoint(at, str(i)) for i, at in enumerate(times_us)]
     assert max(len(chunk) for chunk in chunks) <= PIECE
     # Neighbouring windows share one where they can.
     assert len(chunks) <= 2 * len(offsets) // PIECE + 5

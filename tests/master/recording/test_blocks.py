@@ -89,7 +89,7 @@ def expected(count: int) -> dict[str, list[object]]:
 
 
 @pytest.mark.both_databases
-def test_small_blocks_are_joined_once_some_of_them_are_exported(
+def test_exported_small_blocks_are_joined(
     run: Run, recording: Recording, joined_soon: None
 ) -> None:
     owner = run_owner(run.id)
@@ -131,9 +131,7 @@ def test_blocks_are_joined_once_though_the_controller_is_killed(
 
 
 @pytest.mark.both_databases
-def test_blocks_of_other_metrics_and_owners_are_not_joined(
-    run: Run, recording: Recording, joined_soon: None
-) -> None:
+def test_others_blocks_are_not_joined(run: Run, recording: Recording, joined_soon: None) -> None:
     now = time.time()
     for i in range(3):
         record(run, line(now + i, a=i, b=i))

@@ -57,13 +57,8 @@ class Moody(RemoteWriter):
 
     def points(self, metric: str = "a", rank: str = "0") -> Points:
         """Return what was sent of a series."""
-        wanted = {"metric": metric, "rank": rank}
-        return [
-            point
-            for labels, points in self.sent
-            if wanted.items() <= labels.items()
-            for point in points
-        ]
+        key = {"metric": metric, "rank": rank}.items()
+        return [point for ls, points in self.sent if key <= ls.items() for point in points]
 
 
 def runs_of(writer: Moody) -> list[int]:

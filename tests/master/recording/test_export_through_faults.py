@@ -137,7 +137,7 @@ def test_a_fault_in_the_midst_of_a_refusal(case: Case, faulty: FaultyPrometheus)
 
 
 @pytest.mark.parametrize(("header", "seconds"), [("7", 7.0), ("100000000", 60.0), ("0", 0.2)])
-def test_it_waits_as_long_as_it_is_told(
+def test_it_obeys_retry_after(
     case: Case, faulty: FaultyPrometheus, header: str, seconds: float
 ) -> None:
     case.record_some()

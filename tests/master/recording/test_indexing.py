@@ -29,9 +29,7 @@ def recorded(run: Run) -> list[tuple[str, str]]:
         *("indexing.store_facts", "indexing.store_refused", "indexing.forget_indexed"),
     ],
 )
-def test_a_batch_is_indexed_once_though_the_controller_is_killed(
-    run: Run, recording: Recording, step: str
-) -> None:
+def test_a_killed_indexer_indexes_once(run: Run, recording: Recording, step: str) -> None:
     start = time.time() - 5
     target = b'{"time": 1, "goal": {"metric": "val", "value": 97}}\n'
     record(run, target + b"".join(line(start + i / 1000, a=i, text="x") for i in range(50)))
@@ -112,7 +110,7 @@ def test_a_deleted_run_is_skipped(run: Run, recording: Recording) -> None:
     assert not Block.select().exists()
 
 
-def test_a_stream_that_fails_does_not_hold_up_the_others(
+def test_a_failing_stream_delays_no_other(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good, bad, better = (make_run() for _ in range(3))

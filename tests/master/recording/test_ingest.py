@@ -26,6 +26,7 @@ from mlbench_master.runs import deletion, lifecycle
 from tests.support.rows import get_stream, key, make_pod, make_run, post, record
 
 OLD = "2018-08-03T09:21:29.347960Z"
+LONGEST = "x" * MAX_METRIC_TEXT_LENGTH
 
 
 def store(*posted: PostedSample) -> None:
@@ -57,12 +58,8 @@ def test_a_list_for_several_owners(run: Run) -> None:
         store(sample(run, name="a @ 0"), sample(other, value=2), sample(run, **of_pod, value=3))
     lists = [stored(owner) for owner in (run_owner(run.id), run_owner(other.id), pod_owner(pod))]
     # A pod's series have no rank.
-    assert [[point[:2] for point in some] for some in lists] == [
-        [("a", "0")],
-        [("a", "")],
-        [("a @ 0", "")],
-    ]
-    assert [[point.value for point in some] for some in lists] == [[1.0], [2.0], [3.0]]
+    points = [(point.metric, point.rank, point.value) for [point] in lists]
+    assert points == [("a", "0", 1.0), ("a", "", 2.0), ("a @ 0", "", 3.0)]
 
 
 @pytest.mark.both_databases
@@ -104,10 +101,7 @@ def test_a_run_that_is_deleted_takes_no_more(run: Run) -> None:
     [
         ({"metadata": "x" * (MAX_METADATA_BYTES - 1)}, f"at most {MAX_METADATA_BYTES} bytes"),
         ({"metadata": 10**30}, "cannot be stored"),
-        (
-            {"value": "x" * (MAX_METRIC_TEXT_LENGTH + 1)},
-            f"at most {MAX_METRIC_TEXT_LENGTH} characters",
-        ),
+        ({"value": f"{LONGEST}x"}, f"at most {len(LONGEST)} characters"),
         ({"value": "\0"}, "must not contain NUL"),
         ({"value": True}, "a number or a string"),
         ({"name": "a\0"}, "must not contain NUL"),
@@ -122,8 +116,7 @@ def test_a_run_that_is_deleted_takes_no_more(run: Run) -> None:
     ],
 )
 def test_invalid_samples_are_refused(run: Run, fields: dict[str, Any], problem: str) -> None:
-    longest = {"value": "x" * MAX_METRIC_TEXT_LENGTH, "name": "x" * 200}
-    sample(run, metadata="x" * (MAX_METADATA_BYTES - 2), **longest)
+    sample(run, metadata="x" * (MAX_METADATA_BYTES - 2), value=LONGEST, name="x" * 200)
     with pytest.raises(InvalidFieldsError, match=problem):
         sample(run, **fields)
 
@@ -155,6 +148,5 @@ def test_threads_that_post_the_same_body_store_it_once(run: Run, database: Datab
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(send, range(8)))
-    assert sorted(stored(owner)) == sorted(
-        sample for i in range(10) for sample in (SAMPLE._replace(time_us=i), SAMPLE)
-    )
+    dated = [SAMPLE._replace(time_us=i) for i in range(10)]
+    assert sorted(stored(owner)) == sorted([*dated, *[SAMPLE] * 10])

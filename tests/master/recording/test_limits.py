@@ -33,7 +33,7 @@ def test_the_first_series_are_admitted(run: Run) -> None:
     assert not admit("pod/w-0", KEYS, most=6)
 
 
-def test_bytes_wait_until_they_are_indexed(
+def test_bytes_wait_for_the_index(
     run: Run, recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = record(run, line(time.time(), a=1))

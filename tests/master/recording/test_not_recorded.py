@@ -26,16 +26,14 @@ def found(run: Run) -> NotRecorded | None:
 
 
 _UNKNOWN = NotRecorded("1 malformed line", malformed_lines=1)
+_UNTIMED = NotRecorded("2 ranks' communication on GPUs", untimed_gpu_ranks=2)
 
 
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
         ([line(1.0, a=1, text="x")], None),
-        (
-            [line(1.0, a=1) + b"no JSON\n" * 150] * 2,
-            NotRecorded("300 malformed lines", malformed_lines=300),
-        ),
+        ([b"no JSON\n" * 150] * 2, NotRecorded("300 malformed lines", malformed_lines=300)),
         (
             [stated(unread_files=1, refused_calls=2), stated(unread_files=2, unanswered_calls=1)],
             NotRecorded(
@@ -46,10 +44,7 @@ _UNKNOWN = NotRecorded("1 malformed line", malformed_lines=1)
                 unread_files=3,
             ),
         ),
-        (
-            [stated(untimed_gpu_ranks=1)] * 2,
-            NotRecorded("2 ranks' communication on GPUs", untimed_gpu_ranks=2),
-        ),
+        ([stated(untimed_gpu_ranks=1)] * 2, _UNTIMED),
         ([stated(malformed_lines=1)], _UNKNOWN),
         ([stated(unread_files=0)], _UNKNOWN),
         ([stated(unread_files=True)], _UNKNOWN),
@@ -81,14 +76,14 @@ def test_refused_bytes_of_a_stream_count_once(run: Run) -> None:
 
 
 def test_run_and_manifest_agree(api: TestClient, run: Run, recording: Recording) -> None:
+    def read() -> list[Any]:
+        paths = (f"/api/runs/{run.id}", f"/api/runs/{run.id}/manifest")
+        return [api.simulate_get(path).json["not_recorded"] for path in paths]
+
     make_ranks(run)
-    for path in ("", "/manifest"):
-        assert api.simulate_get(f"/api/runs/{run.id}{path}").json["not_recorded"] is None
+    assert read() == [None, None]
     record(run, b"no JSON\n")
     recording.index_all()
-    of_run, of_manifest = (
-        api.simulate_get(f"/api/runs/{run.id}{path}").json["not_recorded"]
-        for path in ("", "/manifest")
-    )
+    of_run, of_manifest = read()
     assert of_run == of_manifest
     assert (of_run["text"], of_run["malformed_lines"]) == ("1 malformed line", 1)

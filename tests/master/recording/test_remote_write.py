@@ -113,9 +113,7 @@ def test_samples_may_be_written_elsewhere_than_queries_go(faulty: FaultyPromethe
 
 
 @pytest.mark.parametrize("fault", [answers(503, "later"), CUT, None])
-def test_an_error_tells_neither_the_password_nor_the_secret_path(
-    faulty: FaultyPrometheus, fault: Fault | None
-) -> None:
+def test_an_error_contains_no_secret(faulty: FaultyPrometheus, fault: Fault | None) -> None:
     """It is logged, and others may read a log."""
     faulty.faults.append(fault)
     place = faulty.url if fault else f"http://127.0.0.1:{free_port()}"
@@ -139,11 +137,8 @@ def test_retry_after(faulty: FaultyPrometheus, fake: RemoteWriter) -> None:
 
 def outcomes(registry: CollectorRegistry, name: str) -> dict[str, float]:
     [family] = [f for f in registry.collect() if f.name == name]
-    return {
-        sample.labels["outcome"]: sample.value
-        for sample in family.samples
-        if sample.name == f"{name}_total"
-    }
+    samples = [sample for sample in family.samples if sample.name == f"{name}_total"]
+    return {sample.labels["outcome"]: sample.value for sample in samples}
 
 
 def test_samples_are_counted_by_outcome(run: Run, shared_prometheus: PrometheusServer) -> None:

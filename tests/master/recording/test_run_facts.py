@@ -99,11 +99,8 @@ def hostnames(run: Run) -> list[str | None]:
 
 def test_the_first_machine_of_each_rank_stays(run: Run, recording: Recording) -> None:
     make_ranks(run)
-    machine = {
-        "hostname": "agent",
-        "packages": {"torch": "2.13.0"},
-        "git": {"commit": "c", "dirty": True, "root": "/ü"},
-    }
+    git = {"commit": "c", "dirty": True, "root": "/ü"}
+    machine = {"hostname": "agent", "packages": {"torch": "2.13.0"}, "git": git}
     record(run, stated(machine=machine) + stated(machine={"hostname": "training"}))
     recording.index_all()
     record(run, stated(machine={"hostname": "training"}))
@@ -148,10 +145,8 @@ def test_processes_have_ranks_and_begin_anew(run: Run, recording: Recording) -> 
 
 def test_no_worker_has_any_number_of_processes(run: Run, recording: Recording) -> None:
     make_ranks(run)
-    lines = b"".join(
-        stated(process={"rank": i, "world_size": 5000, "restart": i}) for i in range(2000)
-    )
-    record(run, lines)
+    processes = [{"rank": i, "world_size": 5000, "restart": i} for i in range(2000)]
+    record(run, b"".join(stated(process=process) for process in processes))
     recording.index_all()
     found = Rank.get(run=run, rank=0).processes
     assert found["ranks"] == list(range(1024))
@@ -188,20 +183,15 @@ def loss(value: float, at: int, metric: str = "train_loss", rank: str = "0") -> 
 
 
 def test_since_when_the_loss_is_no_finite_number(run: Run, recording: Recording) -> None:
-    def since() -> object:
-        return Run.get_by_id(run.id).not_finite
-
     def store(*rows: list[Sample]) -> object:
         stream = record(run, b"")
         samples = [sample for row in rows for sample in row]
         store_facts(Run.get_by_id(run.id), stream, Content(samples, []))
-        return since()
+        return Run.get_by_id(run.id).not_finite
 
     assert store(loss(0.5, 1), loss(math.nan, 2, "global_cum_comp_loss")) is None
-    assert store(loss(0.5, 3), loss(math.nan, 4, rank="1")) == {
-        **{"metric": "train_loss", "rank": "1", "step": 40, "since": 4.0}
-    }
-    wrong = since()
+    wrong = {"metric": "train_loss", "rank": "1", "step": 40, "since": 4.0}
+    assert store(loss(0.5, 3), loss(math.nan, 4, rank="1")) == wrong
     assert store(loss(math.inf, 5, rank="1"), loss(0.5, 5)) == wrong
     assert store(loss(0.5, 6, rank="1")) is None
     first = store(loss(math.nan, 7), loss(0.5, 8), loss(-math.inf, 9))

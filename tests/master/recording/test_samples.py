@@ -94,9 +94,8 @@ def test_a_line_may_name_its_rank(rank: str) -> None:
 def test_the_step_is_that_of_the_rank_of_its_line() -> None:
     lines = [f'{{"time":1,"rank":{rank},"step":7,"metrics":{{"a":1}}}}' for rank in (2, 3)]
     found = parse("\n".join(lines), rank="1")
-    assert [one[:2] for one in found if isinstance(one, Sample)] == [
-        *(("a", "2"), ("step", "2"), ("a", "3"), ("step", "3"))
-    ]
+    keys = [sample[:2] for sample in found if isinstance(sample, Sample)]
+    assert keys == [("a", "2"), ("step", "2"), ("a", "3"), ("step", "3")]
 
 
 def test_a_process_of_several_states_itself() -> None:
@@ -198,12 +197,12 @@ def test_of_many_malformed_lines_the_first_are_shown() -> None:
     assert found[-1] == Unrecorded({"malformed_lines": 1_100})
 
 
+_TOO_LARGE = ("1e400", "18446744073709551617", "9" * 4300)
+
+
 @pytest.mark.parametrize(
     ("number", "meant"),
-    [
-        *((text, text) for text in ("1e400", "18446744073709551617", "9" * 4300)),
-        ("Infinity", math.inf),
-    ],
+    [*zip(_TOO_LARGE, _TOO_LARGE, strict=True), ("Infinity", math.inf)],
 )
 def test_numbers_that_no_float_holds_become_texts(number: str, meant: float | str) -> None:
     name = "ü" * 200  # the longest

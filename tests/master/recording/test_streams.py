@@ -41,9 +41,7 @@ def test_any_order_of_any_pieces_gives_the_bytes(run: Run, seed: int) -> None:
 
 
 @pytest.mark.parametrize(("sizes", "final"), [({"metrics": 5}, 5), ({"metrics": 2}, 3), ({}, 3)])
-def test_a_closed_stream_takes_what_is_missing_and_no_more(
-    run: Run, sizes: dict[StreamName, int], final: int
-) -> None:
+def test_a_closed_stream_takes_the_rest(run: Run, sizes: dict[StreamName, int], final: int) -> None:
     """Files may be cut short or lost: otherwise the run would never end."""
     streams.append(key(run), 0, b"abc")
     streams.close(run.id, 1, 0, sizes)
@@ -216,9 +214,8 @@ def test_a_pack_that_has_begun_has_its_room(run: Run) -> None:
     assert streams.append_files(key(run, 0, "files"), 0, pack[:50], len(pack)) == 50
     assert ship(run, 1, pack, 1000) == LIST
     streams.close(run.id, 1, 0, {"files": len(pack)})
-    assert streams.append_files(key(run, 0, "files"), 50, pack[50:] + b"more", len(pack)) == len(
-        pack
-    )
+    rest = pack[50:] + b"more"
+    assert streams.append_files(key(run, 0, "files"), 50, rest, len(pack)) == len(pack)
 
 
 @pytest.mark.usefixtures("small")

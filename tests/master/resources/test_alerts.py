@@ -25,9 +25,7 @@ _RULES = [
         "annotations": {"description": "Rank 1 hangs.", "runbook": "docs/a.md"},
     },
     {
-        "alert": "OfAll",
-        "expr": "vector(1)",
-        "labels": {"severity": "warning"},
+        **{"alert": "OfAll", "expr": "vector(1)", "labels": {"severity": "warning"}},
         "annotations": {"summary": "The disk is full."},
     },
     {"alert": "NotYet", "expr": "vector(1)", "for": "1h"},
@@ -84,9 +82,8 @@ def test_alerts_of_a_run_are_listed(api: TestClient, server: PrometheusServer) -
         send(writer, TimeSeries(labels, points))
     writer.close()
     alerts = api.simulate_get(f"/api/runs/{run.id}/alerts/").json
-    assert [(alert["name"], alert["severity"], alert["rank"]) for alert in alerts] == [
-        ("Slow", "warning", 1)
-    ] * 2
+    shown = [(alert["name"], alert["severity"], alert["rank"]) for alert in alerts]
+    assert shown == [("Slow", "warning", 1)] * 2
     keys = ("began_at", "ended_at")
     ends = [timestamps.parse(alert[key]) / 1e6 - began for alert in alerts for key in keys]
     assert ends == pytest.approx([100, 160, 290, 310], abs=6)

@@ -56,16 +56,12 @@ def test_ranks_are_asked_until_they_send_evidence(api: TestClient, run: Run, ask
     sentence = "rank 1 is at `load_batch` (data.py:41); rank 0 waits for it in all-reduce 22"
     assert (diagnosis["done"], diagnosis["verdict"]["sentence"]) == (True, sentence)
     assert [item["rank"] for item in diagnosis["evidence"]] == [0, 1]
-    assert diagnosis["stacks"][-1] == {
-        **{"depth": 0, "frame": LOAD.to_fields(), "here": [1], "elsewhere": [0]}
-    }
+    load = {"depth": 0, "frame": LOAD.to_fields(), "here": [1], "elsewhere": [0]}
+    assert diagnosis["stacks"][-1] == load
     assert read(api, run, evidence="false") == diagnosis | {"evidence": []}
-    [event] = [
-        event
-        for event in api.simulate_get(f"/api/runs/{run.id}/events").json
-        if event["kind"] == "diagnosis"
-    ]
-    assert event["text"] == f"Hang diagnosis: {sentence}"
+    events = api.simulate_get(f"/api/runs/{run.id}/events").json
+    texts = [event["text"] for event in events if event["kind"] == "diagnosis"]
+    assert texts == [f"Hang diagnosis: {sentence}"]
 
 
 def test_one_rank_is_asked_for_native_frames(api: TestClient, run: Run) -> None:
@@ -171,9 +167,8 @@ def test_the_newest_diagnoses_are_kept(api: TestClient, run: Run, asked: int) ->
         for rank in (0, 1):
             give(api, number, evidence_of(rank), f"w-{rank}")
         assert api.simulate_post(path).json["id"] == number + 1
-    assert [diagnosis.id for diagnosis in diagnoses.asked_of(run.id)] == [
-        *range(asked + 3, asked + 8)
-    ]
+    kept = [diagnosis.id for diagnosis in diagnoses.asked_of(run.id)]
+    assert kept == [*range(asked + 3, asked + 8)]
     Run.update(state="FINISHED").execute()
     lifecycle.delete(lifecycle.find(run.id))
     assert not Diagnosis.select().count() + RankEvidence.select().count()

@@ -33,10 +33,8 @@ def test_the_list_has_uploaded_and_remaining_files(api: TestClient, path: str) -
         **{"rank": 0, "attempt": 1, "name": "model.pt", "size": 5 << 20, "sha256": "ab" * 32},
         **{"path": "/there/model.pt", "left": "it has more than 1 MiB"},
     }
-    assert [(file["rank"], file["name"]) for file in listed[3:]] == [
-        (1, "plots/loss.csv"),
-        (1, "löss.PNG"),
-    ]
+    assert {file["rank"] for file in listed[3:]} == {1}
+    assert [file["name"] for file in listed[3:]] == ["plots/loss.csv", "löss.PNG"]
 
 
 @pytest.mark.parametrize(
@@ -88,10 +86,8 @@ def test_a_file_of_a_lost_rank_has_the_reason(api: TestClient, run: Run, path: s
     streams.append(stream, 0, line % (b"0" * 64))
     streams.close(run.id, 1, 2, {})
     [lost] = [file for file in api.simulate_get(path).json if file["rank"] == 2]
-    assert (lost["path"], lost["left"]) == (
-        "/there/a",
-        "it did not come from its rank, which was lost",
-    )
+    why = "it did not come from its rank, which was lost"
+    assert (lost["path"], lost["left"]) == ("/there/a", why)
 
 
 @pytest.mark.parametrize(

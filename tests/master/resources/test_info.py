@@ -20,19 +20,13 @@ def ask(settings: Settings, prometheus: PrometheusClient) -> Any:
 @pytest.mark.usefixtures("database")
 def test_a_local_stack(settings: Settings, prometheus: PrometheusClient) -> None:
     local = replace(settings, prometheus_public_url="http://127.0.0.1:9")
+    bounds = {"workers": 4, "cpus": 2.0, "whole_cpus": True}
     assert ask(local, prometheus) == {
         "version": own_version(),
         "pool": "local",
         "database": "sqlite",
         "workers": 2,
-        "limits": {
-            "workers": 4,
-            "cpus": 2.0,
-            "whole_cpus": True,
-            "bandwidth": {"most": None},
-            "gpus": 0,
-            "latency": True,
-        },
+        "limits": bounds | {"bandwidth": {"most": None}, "gpus": 0, "latency": True},
         "grafana": None,
         "prometheus": {"url": "http://127.0.0.1:9"},
         "user": "",

@@ -85,10 +85,8 @@ def test_an_earlier_attempt(api: TestClient, written: Run) -> None:
     assert (first["attempt"], first["text"]) == (1, "eins\nzwölf\n")
     for wrong in (0, 3):
         answer = api.simulate_get(path, params={"attempt": wrong})
-        assert answer.status_code == 400
-        assert (
-            answer.json["message"] == f"attempt: run {written.id} has attempts 1 to 2 (got {wrong})"
-        )
+        message = f"attempt: run {written.id} has attempts 1 to 2 (got {wrong})"
+        assert (answer.status_code, answer.json["message"]) == (400, message)
     waiting = make_run(state="INITIALIZED", attempt=0)
     answer = api.simulate_get(f"/api/runs/{waiting.id}/logs/", params={"attempt": 1})
     message = f"attempt: run {waiting.id} has not started any attempt (got 1)"

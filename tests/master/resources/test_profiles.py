@@ -31,11 +31,8 @@ def asked(api: TestClient, run: Run) -> int:
     """Id of a requested profile of rank 0, in a run with two ranks."""
     make_ranks(run)
     answer = ask(api, run, seconds=2)
-    about = {name: answer.json[name] for name in ("attempt", "rank", "seconds", "done", "file")}
-    assert (answer.status_code, about) == (
-        201,
-        {"attempt": 1, "rank": 0, "seconds": 2, "done": False, "file": None},
-    )
+    about = {"attempt": 1, "rank": 0, "seconds": 2, "done": False, "file": None}
+    assert (answer.status_code, answer.json) == (201, answer.json | about)
     return int(answer.json["id"])
 
 
@@ -71,10 +68,8 @@ def test_a_rank_is_asked_until_it_sends_its_profile(api: TestClient, run: Run, a
     assert (profile["done"], profile["tool"], profile["file"]) == (True, "pytorch", name)
     assert profile["operators"] == [RECORDED.operators[0].to_fields()]
     assert profile["lines"] == [RECORDED.lines[0].to_fields()]
-    assert (profile["began_at"], profile["ended_at"]) == (
-        "1970-01-01T00:00:01.000000Z",
-        "1970-01-01T00:00:07.500000Z",
-    )
+    assert profile["began_at"] == "1970-01-01T00:00:01.000000Z"
+    assert profile["ended_at"] == "1970-01-01T00:00:07.500000Z"
     [file] = api.simulate_get(f"/api/runs/{run.id}/files").json
     assert (file["name"], file["size"]) == (name, profile["size"])
     assert file["sha256"] == hashlib.sha256(FILE).hexdigest()
@@ -164,6 +159,5 @@ def test_the_oldest_profiles_are_deleted(api: TestClient, run: Run, asked: int) 
     for _ in range(run_profiles._MAX_PROFILES):
         give(api, asked)
         asked = ask(api, run).json["id"]
-    assert [profile["id"] for profile in read(api, run)] == [
-        *range(asked - run_profiles._MAX_PROFILES + 1, asked + 1)
-    ]
+    kept = [profile["id"] for profile in read(api, run)]
+    assert kept == [*range(asked - run_profiles._MAX_PROFILES + 1, asked + 1)]

@@ -22,11 +22,8 @@ def test_all_pods(api: TestClient, writer: RemoteWriter, recording: Recording) -
     post(pod_owner(gone), [Sample("a", "", OLD_US, 2.0)])
     Pod.delete_by_id(gone)
     cpu = point((now_ms - 1_000) * 1000, "0.5")
-    expected = {
-        first: {"a": [point(now_ms * 1000, "1")], CPU: [cpu]},
-        second: {},
-        gone: {"a": [point(OLD_US, "2")]},
-    }
+    of_first = {"a": [point(now_ms * 1000, "1")], CPU: [cpu]}
+    expected = {first: of_first, second: {}, gone: {"a": [point(OLD_US, "2")]}}
     for _ in range(2):
         assert get(api).json == expected
         assert get(api, metric_filter=CPU).json == {first: {CPU: [cpu]}, second: {}, gone: {}}
@@ -37,11 +34,8 @@ def test_all_pods(api: TestClient, writer: RemoteWriter, recording: Recording) -
         [first, CPU, cpu["date"], "0.5", "", "", ""],
         [gone, "a", OLD, "2", "", "", ""],
     ]
-    assert set(opened(get(api, format="zip"))) == {
-        f"{first}/result_a.json",
-        f"{first}/result_{CPU}.json",
-        f"{gone}/result_a.json",
-    }
+    files = {f"{first}/result_a.json", f"{first}/result_{CPU}.json", f"{gone}/result_a.json"}
+    assert set(opened(get(api, format="zip"))) == files
 
 
 def test_all_pods_take_few_queries(
@@ -58,9 +52,8 @@ def test_all_pods_take_few_queries(
         caplog.clear()
         with caplog.at_level("INFO", logger="httpx"):
             metrics = get(api, metric_filter=name).json
-        assert {pod: list(series) for pod, series in metrics.items() if series} == {
-            pod: [name] for pod in having
-        }
+        found = {pod: list(series) for pod, series in metrics.items() if series}
+        assert found == {pod: [name] for pod in having}
         if name == CPU:
             assert len(caplog.records) <= 3
 
@@ -71,9 +64,8 @@ def test_without_pods_runs_or_samples(api: TestClient) -> None:
         assert opened(get(api, metric_type=kind, format="zip")) == {}
     run = make_run()
     assert get_run(api, run).json == opened(get_run(api, run, format="zip")) == {}
-    assert rows(get_run(api, run, format="csv")) == [
-        ["series", "date", "value", "cumulative", "metadata", "added"]
-    ]
+    header = ["series", "date", "value", "cumulative", "metadata", "added"]
+    assert rows(get_run(api, run, format="csv")) == [header]
 
 
 def test_all_runs(api: TestClient, recording: Recording) -> None:
@@ -90,7 +82,5 @@ def test_all_runs(api: TestClient, recording: Recording) -> None:
         ["run", "series", "date", "value", "cumulative", "metadata", "added"],
         [str(first.id), "a @ 0", OLD, "1", "true", '"m"', ""],
     ]
-    assert set(opened(get(api, metric_type="run", format="zip"))) == {
-        f"{first.id}/result_a @ 0.json",
-        f"{second.id}/result_b @ 0.json",
-    }
+    files = {f"{first.id}/result_a @ 0.json", f"{second.id}/result_b @ 0.json"}
+    assert set(opened(get(api, metric_type="run", format="zip"))) == files

@@ -19,15 +19,12 @@ _TARGET = {"metric": "acc", "value": 97.0, "lower_is_better": False}
 def judged(database: Database) -> Run:
     """A finished run that reached its target 20 s after its start, after 10 s of training."""
     started_at = float(round(time.time()) - 60)
-    run = make_run(
-        state="FINISHED", target=_TARGET, started_at=started_at, finished_at=started_at + 50
-    )
+    times: dict[str, Any] = {"started_at": started_at, "finished_at": started_at + 50}
+    run = make_run(state="FINISHED", target=_TARGET, **times)
     make_ranks(run, assigned_at=started_at, exited_at=started_at + 50)
-    record(
-        run,
-        line(started_at + 10, acc=math.nan, train_seconds=5)
-        + line(started_at + 20, acc=97, train_seconds=10, val_loss=0.1, forward_seconds=4),
-    )
+    record(run, line(started_at + 10, acc=math.nan, train_seconds=5))
+    last = {"acc": 97, "train_seconds": 10, "val_loss": 0.1, "forward_seconds": 4}
+    record(run, line(started_at + 20, **last))
     return run
 
 
@@ -100,14 +97,10 @@ def test_invalid_targets_are_refused(api: TestClient, judged: Run) -> None:
         *("acc<=inf", "acc>=1e999", "acc>=1_000", "acc>=\N{FULLWIDTH DIGIT NINE}"),
         *("a" * 201 + ">=1", "a\0>=1"),
     ):
-        for answer in (
-            get_result(api, judged.id, target=target),
-            compare(api, judged.id, target=target),
-        ):
+        for ask in (get_result, compare):
+            answer = ask(api, judged.id, target=target)
             assert answer.status_code == 400
-            assert answer.json["message"].startswith(
-                "target: must be METRIC>=VALUE or METRIC<=VALUE"
-            )
+            assert answer.json["message"].startswith("target: must be METRIC>=VALUE or METRIC<=VAL")
 
 
 def test_numbers_have_bounds(api: TestClient, judged: Run) -> None:

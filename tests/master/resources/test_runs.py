@@ -64,12 +64,8 @@ def test_a_request_without_a_benchmark_gets_a_note(api: TestClient) -> None:
 def test_an_active_run(api: TestClient) -> None:
     stated = {"device": "cpu", "rate": 0.1, "compile": False, "n": 2**63 - 1, "folder": None}
     target = {"metric": "a", "value": 1.0, "lower_is_better": True}
-    reached: dict[str, Any] = {
-        "target": target,
-        "target_reached_at": 1.25,
-        "target_train_seconds": 0.5,
-    }
-    run = make_run(started_at=0.5, settings=stated, **reached)
+    reached: dict[str, Any] = {"target_reached_at": 1.25, "target_train_seconds": 0.5}
+    run = make_run(started_at=0.5, settings=stated, target=target, **reached)
     make_ranks(run)
     run.attempt = 2
     run.save()
@@ -132,15 +128,9 @@ def test_limit_returns_the_newest_matching_runs(api: TestClient) -> None:
     counts = api.simulate_get("/api/runs/counts/", params={"query": "number"}).json
     states = {"FINISHED": 2, "FAILED": 1}
     assert counts == {"runs": 4, "states": states, "query": '"number"'}
-    for name, wrong in (
-        ("limit", "0"),
-        ("before", "x"),
-        ("state", "DONE"),
-        ("query", "a " * 51),
-        ("query", "a\0"),
-        ("pod", "\0"),
-    ):
-        answer = api.simulate_get("/api/runs/", params={name: wrong})
+    wrong = {"limit": "0", "before": "x", "state": "DONE", "query": "a " * 51, "pod": "\0"}
+    for name, value in [*wrong.items(), ("query", "a\0")]:
+        answer = api.simulate_get("/api/runs/", params={name: value})
         assert answer.status_code == 400
         assert answer.json["message"].startswith(f"{name}: ")
 
@@ -151,10 +141,8 @@ def test_runs_are_filtered_and_sorted_with_requested_columns(api: TestClient) ->
         make_run(workers, state="FINISHED", args={"exchange": exchange})
     wanted = {"query": "exchange=topk workers>1", "order": "workers", "columns": "workers,exchange"}
     answer = api.simulate_get("/api/runs/", params=wanted)
-    assert [run["values"] for run in answer.json] == [
-        {"workers": 2, "exchange": "topk"},
-        {"workers": 4, "exchange": "topk"},
-    ]
+    shown = [run["values"] for run in answer.json]
+    assert shown == [{"workers": workers, "exchange": "topk"} for workers in (2, 4)]
     first = api.simulate_get("/api/runs/", params={"order": "-workers", "limit": "1"}).json
     assert [run["num_workers"] for run in first] == [4]
     counts = api.simulate_get("/api/runs/counts/", params={"query": "exchange=topk"}).json
@@ -171,10 +159,9 @@ def test_runs_are_filtered_and_sorted_with_requested_columns(api: TestClient) ->
 
 @pytest.mark.both_databases
 def test_a_failed_run_of_a_set_names_its_replacement(api: TestClient) -> None:
-    places = (("a", 1, "FAILED"), ("a", 2, "FINISHED"), ("a", 1, "FINISHED"), ("a", 2, "FAILED"))
-    first, *_, third, _ = (
-        make_run(set_name=name, slot=place, state=state).id for name, place, state in places
-    )
+    slots = ((1, "FAILED"), (2, "FINISHED"), (1, "FINISHED"), (2, "FAILED"))
+    ids = [make_run(set_name="a", slot=slot, state=state).id for slot, state in slots]
+    first, _, third, _ = ids
     replaced = {run["id"]: run["replaced_by"] for run in api.simulate_get("/api/runs/").json}
     assert {run_id: other for run_id, other in replaced.items() if other} == {first: third}
     failed = api.simulate_get("/api/runs/", params={"state": "FAILED", "limit": 2}).json
@@ -196,7 +183,7 @@ def test_an_unchanged_list_is_not_sent_again(api: TestClient) -> None:
     assert api.simulate_get("/api/runs/", headers=headers).status_code == 200
 
 
-def test_the_number_of_queries_does_not_grow_with_the_list(
+def test_a_long_list_takes_no_more_queries(
     api: TestClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     def queries() -> int:
@@ -243,9 +230,7 @@ def test_a_name_is_free_text(api: TestClient) -> None:
         ({"Authorization": f"Bearer {USER_TOKEN}"}, False),
     ],
 )
-def test_only_the_original_client_gets_a_short_list(
-    api: TestClient, changed: dict[str, str], is_known: bool
-) -> None:
+def test_the_short_list(api: TestClient, changed: dict[str, str], is_known: bool) -> None:
     make_run(display_name="Made", state="FAILED", reason="because " * 99)
     [run] = api.simulate_get("/api/runs/", headers=ORIGINAL | changed).json
     told = {"name": "Made", "state": "failed", "num_workers": 2}
@@ -258,9 +243,8 @@ def test_the_defaults_of_the_original_client_are_accepted(api: TestClient) -> No
     order = {"name": "x-2", "num_workers": 2, "max_bandwidth": 1000, "image_name": image}
     order |= {"backend": "MPI", "queue": True}
     several = order | {"num_cpus": 1000}
-    assert api.simulate_post("/api/runs/", json=several).status_code == 400, (
-        "1000 cores are accepted only from the original client"
-    )
+    # 1000 cores are accepted only from the original client.
+    assert api.simulate_post("/api/runs/", json=several).status_code == 400
     run = api.simulate_post("/api/runs/", json=several, headers=ORIGINAL).json
     most = InstallationLimits().cpus
     assert (run["num_cpus"], run["backend"], run["benchmark"]) == (most, "gloo", "cifar10-resnet")

@@ -18,9 +18,7 @@ from tests.support.rows import line, make_ranks, make_run, record
 
 
 @pytest.mark.both_databases
-def test_curves_are_those_that_were_recorded(
-    database: Database, recording: Recording, reader: SeriesReader
-) -> None:
+def test_curves_as_recorded(database: Database, recording: Recording, reader: SeriesReader) -> None:
     metric = f"acc-{uuid.uuid4()}"
     target = {"metric": metric, "value": 500.0, "lower_is_better": False}
     start = round(time.time()) - 100.0
@@ -30,12 +28,8 @@ def test_curves_are_those_that_were_recorded(
     )
     for run in (ended, going):
         make_ranks(run, ["w-0"], assigned_at=start)
-        record(
-            run,
-            b"".join(
-                line(start + s, train_seconds=s / 2, **{metric: s / 3}) for s in range(1, 100)
-            ),
-        )
+        lines = [line(start + s, train_seconds=s / 2, **{metric: s / 3}) for s in range(1, 100)]
+        record(run, b"".join(lines))
     recording.run_all()
     figures = asdict(summary_metrics_of(result_of(reader, ended)))
     Run.update(figures=figures).where(Run.id == ended.id).execute()

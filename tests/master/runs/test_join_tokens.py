@@ -57,9 +57,8 @@ def test_the_new_runs_per_minute_of_a_token_are_limited(database: Database) -> N
         end_all()
     with pytest.raises(TooManyError, match="at most 5 new runs per minute"):
         order("5")
-    JoinToken.update(
-        recent_at=JoinToken.recent_at - 13
-    ).execute()  # the quota regains one run in 12 s
+    # The quota regains one run in 12 s.
+    JoinToken.update(recent_at=JoinToken.recent_at - 13).execute()
     order("5")
     assert JoinToken.get_by_id("ab12").runs == 6
 
@@ -73,10 +72,8 @@ def test_tokens_are_listed_and_revoked_individually(database: Database, api: Tes
     assert (refused.status_code, "was revoked" in refused.json["message"]) == (401, True)
     assert api.simulate_post("/api/join/", json=JOB, headers=_bearer(bob.token)).status_code == 200
     listed = api.simulate_get("/api/tokens/").json
-    assert [(row["name"], row["runs"], row["token"]) for row in listed] == [
-        ("ada", 1, None),
-        ("bob", 1, None),
-    ]
+    rows = [(row["name"], row["runs"], row["token"]) for row in listed]
+    assert rows == [("ada", 1, None), ("bob", 1, None)]
     assert api.simulate_delete("/api/tokens/nobody/").status_code == 404
 
 

@@ -76,9 +76,8 @@ def test_several_runs_can_be_active(database: Database) -> None:
     assert lifecycle.find_next(2) == [first, second]
     assert lifecycle.find_next(1) == [first]
     Run.update(state="STARTED").where(Run.id == second.id).execute()
-    assert lifecycle.find_next(1) == lifecycle.find_next(2) == [first, second], (
-        "started runs stay active"
-    )
+    # Started runs stay active.
+    assert lifecycle.find_next(1) == lifecycle.find_next(2) == [first, second]
     assert lifecycle.find_next(3) == [first, second, third]
     assert lifecycle.find_begun() == [first.id, second.id]
 

@@ -46,8 +46,5 @@ def test_many_runs_have_their_ranks(database: Database, monkeypatch: pytest.Monk
     for run in (first, second, third):
         make_ranks(run)
     described = presenters.describe_all([second, third, first])
-    assert [(run.id, len(run.ranks)) for run in described] == [
-        (second.id, 2),
-        (third.id, 2),
-        (first.id, 2),
-    ]
+    ranks = [(run.id, len(run.ranks)) for run in described]
+    assert ranks == [(second.id, 2), (third.id, 2), (first.id, 2)]

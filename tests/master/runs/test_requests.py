@@ -117,9 +117,8 @@ def test_other_names_get_a_valid_kubernetes_name(name: str, stem: str) -> None:
 
 
 def test_cores_can_be_kubernetes_quantities() -> None:
-    assert [order(num_cpus=cores).num_cpus for cores in ("2000m", "500m", "2", 1.5)] == [
-        *(2, 0.5, 2, 1.5)
-    ]
+    for cores, number in (("2000m", 2), ("500m", 0.5), ("2", 2), (1.5, 1.5)):
+        assert order(num_cpus=cores).num_cpus == number
     for wrong in ("m", "0m", "-1m", "1.5m", "2000M"):
         with pytest.raises(InvalidFieldsError, match="num_cpus"):
             order(num_cpus=wrong)
@@ -209,9 +208,8 @@ def test_backend_of_a_task(fields: dict[str, Any], backend: str, args: dict[str,
 
 def test_strings_of_a_form_are_converted() -> None:
     assert order(args={"epochs": 3, "lr": 0.1}).args == {"epochs": "3", "lr": "0.1"}
-    found = order(
-        num_workers="3", num_cpus="2.0", gpu_enabled="false", queue="True", args='{"lr": 0.1}'
-    )
+    form = {"num_workers": "3", "num_cpus": "2.0", "gpu_enabled": "false", "queue": "True"}
+    found = order(**form, args='{"lr": 0.1}')
     assert (found.num_workers, found.num_cpus, found.gpu_enabled) == (3, 2.0, False)
     assert found.queue
     assert found.args == {"lr": "0.1"}
@@ -222,7 +220,26 @@ def test_strings_of_a_form_are_converted() -> None:
 
 CLUSTER = InstallationLimits(workers=8, cpus=1.5, pool="kubernetes")
 HERE = InstallationLimits(no_bandwidth="no limits here", no_latency="no sch_netem")
+IMAGE = CUSTOM | {"custom_image_name": "me/train:1"}
+MPI = CUSTOM | {"backend": "MPI"}
+ALONE = {"benchmark": "communication", "num_workers": 1}
 LARGE = InstallationLimits(workers=8, cpus=4, bandwidth=500, gpus=1, pool="kubernetes")
+
+
+def steps(**fields: Any) -> dict[str, Any]:
+    return {"benchmark": "steps", **fields}
+
+
+def args(**values: object) -> dict[str, Any]:
+    return {"args": values}
+
+
+ODD = "is not an option of this task"
+NO_GPU = "nccl requires GPUs. Workers here have no GPU, so use gloo"
+JAX, BF16 = args(framework="jax"), args(framework="jax", precision="bf16")
+SVM = {"benchmark": "logistic-regression", **args(model="svm")}
+DDP = {"image_name": "mlbench/pytorch-cifar10-resnet20-ddp", **args(exchange="flat")}
+CPU = {"gpu_enabled": True, **args(device="cpu")}
 
 
 @pytest.mark.parametrize(
@@ -239,106 +256,42 @@ LARGE = InstallationLimits(workers=8, cpus=4, bandwidth=500, gpus=1, pool="kuber
         (CLUSTER, {"max_bandwidth": 0.01}, "max_bandwidth: must be at least 0.1 Mbit/s (got 0.01)"),
         (LARGE, {"max_bandwidth": 501}, "max_bandwidth: must be at most 500 Mbit/s (got 501)"),
         (LIMITS, {"gpu_enabled": True}, "gpu_enabled: workers here have no GPU"),
-        (
-            LIMITS,
-            {"backend": "NCCL"},
-            "backend: nccl requires GPUs. Workers here have no GPU, so use g",
-        ),
+        (LIMITS, {"backend": "NCCL"}, f"backend: {NO_GPU}"),
         (LARGE, {"backend": "NCCL"}, "backend: nccl requires GPUs. Also set gpu_enabled=true."),
-        (LIMITS, {"args": {"backend": "nccl"}}, "backend: nccl requires GPUs"),
+        (LIMITS, args(backend="nccl"), "backend: nccl requires GPUs"),
         (LIMITS, {"backend": "ucc"}, "backend: digits supports gloo, nccl here (got ucc)"),
-        (
-            LARGE,
-            {"benchmark": "steps", "gpu_enabled": True},
-            "gpu_enabled: steps does not use GPUs",
-        ),
-        (LIMITS, {"benchmark": "steps", "light_target": True}, "light_target: steps has no light"),
-        (LIMITS, {"benchmark": "steps", "seed": 1}, "seed: steps does not take a seed"),
+        (LARGE, steps(gpu_enabled=True), "gpu_enabled: steps does not use GPUs"),
+        (LIMITS, steps(light_target=True), "light_target: steps has no light"),
+        (LIMITS, steps(seed=1), "seed: steps does not take a seed"),
         (LIMITS, {"backend": "MPI"}, "backend: digits supports gloo, nccl here (got mpi)"),
-        (
-            LIMITS,
-            CUSTOM | {"backend": "MPI"},
-            "backend: PyTorch supports gloo, nccl here (got mpi)",
-        ),
-        (
-            LIMITS,
-            {"benchmark": "communication", "num_workers": 1},
-            "num_workers: must be at least 2 for communication (got 1)",
-        ),
-        (
-            LIMITS,
-            {"args": {"learning-rte": "1"}},
-            "args.learning-rte: is not an option of this task: do you mean learning_rate?",
-        ),
+        (LIMITS, MPI, "backend: PyTorch supports gloo, nccl here (got mpi)"),
+        (LIMITS, ALONE, "num_workers: must be at least 2 for communication (got 1)"),
+        (LIMITS, args(**{"learning-rte": 1}), f"args.learning-rte: {ODD}: do you mean learning_"),
         *(
-            (LIMITS, {"args": {wrong: "1"}}, f"args.{wrong}: is not an option of this task: do you")
-            for wrong in ("lr", "rate", "num_epochs")
+            (LIMITS, args(**{n: 1}), f"args.{n}: {ODD}: do you")
+            for n in ("lr", "rate", "num_epochs")
         ),
-        (
-            LIMITS,
-            {"args": {"nonsense": "1"}},
-            "args.nonsense: is not an option of this task: there",
-        ),
-        (LIMITS, {"args": {"epochs": "many"}}, "args.epochs: must be a whole number (got 'many')"),
-        (LIMITS, {"args": {"epochs": "9" * 20}}, "args.epochs: must be below 2^63"),
-        (
-            LIMITS,
-            {"args": {"framework": "jax"}},
-            r"args.framework: jax is not installed here. Install with `pip i",
-        ),
-        (
-            CLUSTER,
-            {"args": {"framework": "jax"}},
-            "args.framework: the chart has no image for jax. Install it with --set",
-        ),
-        (
-            LIMITS,
-            {"args": {"framework": "jax", "precision": "bf16"}},
-            "args.precision: must be fp32 with framework=jax",
-        ),
-        (
-            LIMITS,
-            {"benchmark": "logistic-regression", "args": {"model": "svm"}},
-            "args.model: logistic-regression implies logistic (got svm). Leave out one",
-        ),
-        (
-            LIMITS,
-            {"backend": "GLOO", "args": {"backend": "mpi"}},
-            "args.backend: backend implies gl",
-        ),
-        (LIMITS, {"seed": 7, "args": {"seed": 8}}, "args.seed: seed implies 7 (got 8)"),
-        (
-            LIMITS,
-            {"light_target": True, "args": {"goal": 95}},
-            "args.goal: light_target implies 90",
-        ),
-        (
-            LIMITS,
-            {"image_name": "mlbench/pytorch-cifar10-resnet20-ddp", "args": {"exchange": "flat"}},
-            "args.exchange: image_name implies ddp (got flat)",
-        ),
-        (
-            LARGE,
-            {"gpu_enabled": True, "args": {"device": "cpu"}},
-            "args.device: gpu_enabled implies",
-        ),
-        (
-            LIMITS,
-            {"args": {"device": "cuda"}},
-            "args.device: cuda requires GPUs. Workers here have n",
-        ),
-        (LARGE, {"args": {"device": "cuda"}}, "args.device: cuda requires GPUs. Also set gpu_enab"),
+        (LIMITS, args(nonsense=1), f"args.nonsense: {ODD}: there"),
+        (LIMITS, args(epochs="many"), "args.epochs: must be a whole number (got 'many')"),
+        (LIMITS, args(epochs="9" * 20), "args.epochs: must be below 2^63"),
+        (LIMITS, JAX, "args.framework: jax is not installed here. Install with `pip i"),
+        (CLUSTER, JAX, "args.framework: the chart has no image for jax. Install it with --set"),
+        (LIMITS, BF16, "args.precision: must be fp32 with framework=jax"),
+        (LIMITS, SVM, "args.model: logistic-regression implies logistic (got svm). Leave out one"),
+        (LIMITS, {"backend": "GLOO", **args(backend="mpi")}, "args.backend: backend implies gloo"),
+        (LIMITS, {"seed": 7, **args(seed=8)}, "args.seed: seed implies 7 (got 8)"),
+        (LIMITS, {"light_target": True, **args(goal=95)}, "args.goal: light_target implies 90"),
+        (LIMITS, DDP, "args.exchange: image_name implies ddp (got flat)"),
+        (LARGE, CPU, "args.device: gpu_enabled implies cuda"),
+        (LIMITS, args(device="cuda"), "args.device: cuda requires GPUs. Workers here have no GPU"),
+        (LARGE, args(device="cuda"), "args.device: cuda requires GPUs. Also set gpu_enabled=true"),
         # The local path of an image does not exist in a cluster.
         (CLUSTER, CUSTOM, "custom_image_name: workers in a cluster do not have"),
         # Local workers have no containers, so the command would run without its image.
-        (
-            LIMITS,
-            CUSTOM | {"custom_image_name": "me/train:1"},
-            "custom_image_name: local workers cannot run images (got me/train:1)",
-        ),
+        (LIMITS, IMAGE, "custom_image_name: local workers cannot run images (got me/train:1)"),
     ],
 )
-def test_requests_beyond_the_limits_are_refused(
+def test_requests_over_limits(
     limits: InstallationLimits, fields: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(BadFieldError) as refused:
@@ -353,9 +306,9 @@ def test_requests_beyond_the_limits_are_refused(
         *((CLUSTER, {"num_cpus": cores}) for cores in (0.5, 1.5)),
         *((CLUSTER, {"max_bandwidth": bandwidth}) for bandwidth in (20, 1e5)),
         (LIMITS, {"max_bandwidth": 0.5, "latency_ms": 0.1, "loss_percent": 0.1}),
-        (CLUSTER, CUSTOM | {"custom_image_name": "me/train:1"}),
+        (CLUSTER, IMAGE),
         (InstallationLimits(gpus=1), {"args": {"device": "cuda"}}),
-        (InstallationLimits(backends=("mpi",)), CUSTOM | {"backend": "MPI"}),
+        (InstallationLimits(backends=("mpi",)), MPI),
         (InstallationLimits(backends=("mpi",)), CUSTOM),
     ],
 )
@@ -374,8 +327,7 @@ def test_the_limit_of_a_cluster_is_the_default_bandwidth() -> None:
     """Like in the original MLBench, runs without a bandwidth get the maximum."""
     limited = InstallationLimits(bandwidth=100, pool="kubernetes")
     assert order().wanted_bandwidth(limited) == 100
-    assert order(max_bandwidth=1000).wanted_bandwidth(limited) == 100, (
-        "1000 is the client's default"
-    )
+    # The original client sends 1000 by default.
+    assert order(max_bandwidth=1000).wanted_bandwidth(limited) == 100
     assert order(max_bandwidth=20).wanted_bandwidth(limited) == 20
     assert order().wanted_bandwidth(CLUSTER) is None

@@ -24,9 +24,7 @@ _SECONDS = [12.5, 14.0, 11.0, 18.0]
 
 
 def groups(*by: str, columns: tuple[str, ...] = (), order: str = "", q: str = "") -> list[RunGroup]:
-    return group_runs(
-        GroupQuery(group=tuple(by), query=parse(q), columns=tuple(columns), order=order)
-    )
+    return group_runs(GroupQuery(group=by, query=parse(q), columns=columns, order=order))
 
 
 def numbers(found: list[RunGroup]) -> list[tuple[Any, ...]]:

@@ -13,9 +13,8 @@ from tests.support.rows import make_ranks, make_run
 def state(run: Run, rank: int, **facts: Any) -> None:
     """Store the reported machine of a rank of the current attempt."""
     machine = asdict(ReportedMachine(**facts))
-    Rank.update(machine=machine).where(
-        Rank.run == run, Rank.attempt == run.attempt, Rank.rank == rank
-    ).execute()
+    where = (Rank.run == run, Rank.attempt == run.attempt, Rank.rank == rank)
+    Rank.update(machine=machine).where(*where).execute()
 
 
 def test_requested_settings(run: Run) -> None:
@@ -51,10 +50,8 @@ def test_equal_machines_are_merged(run: Run) -> None:
     state(run, 1, hostname="a", cpus=4)
     state(run, 2, hostname="b", cpus=2, packages={}, clock_offset_seconds=-0.25)
     document = run_manifest.build(run)
-    assert [(machine.ranks, machine.hostname, machine.cpus) for machine in document.machines] == [
-        ((0, 2), None, 2),
-        ((1,), "a", 4),
-    ]
+    machines = [(machine.ranks, machine.hostname, machine.cpus) for machine in document.machines]
+    assert machines == [((0, 2), None, 2), ((1,), "a", 4)]
     assert [rank.hostname for rank in document.ranks] == ["a", "a", "b", None]
     assert [rank.clock_offset_seconds for rank in document.ranks] == [0.5, None, -0.25, None]
 

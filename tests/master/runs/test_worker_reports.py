@@ -19,10 +19,8 @@ IDLE = Report(state="idle", ip="127.0.0.1")
 def report(state: str, run: Run, attempt: int = 1, rank: int = 0, **fields: Any) -> Report:
     if state == "exited":
         fields = {"exit_code": 0, "exited_at": time.time(), "sizes": {}} | fields
-    return convert(
-        Report,
-        {"state": state, "ip": "", "run_id": run.id, "attempt": attempt, "rank": rank} | fields,
-    )
+    fields = {"run_id": run.id, "attempt": attempt, "rank": rank} | fields
+    return convert(Report, {"state": state, "ip": ""} | fields)
 
 
 def about(state: str, attempt: int = 1) -> Report:
@@ -97,12 +95,8 @@ def test_all_polls_of_a_run(run: Run, rank_0: Rank) -> None:
     ended = report("exited", run, exit_code=3, exited_at=rank_0.assigned_at, sizes=sizes)
     assert poll("w-0", ended).do == "wait"
     assert (reload(rank_0).exit_code, reload(rank_0).exited_at) == (3, rank_0.assigned_at)
-    assert {stream.name: stream.final_size for stream in Stream.select()} == {
-        "metrics": 3,
-        "stdout": 7,
-        "stderr": 0,
-        "files": 0,
-    }
+    final_sizes = {stream.name: stream.final_size for stream in Stream.select()}
+    assert final_sizes == {"metrics": 3, "stdout": 7, "stderr": 0, "files": 0}
     # The agent repeats its report; the first one counts.
     poll("w-0", report("exited", run, exit_code=0, exited_at=99.0))
     assert (reload(rank_0).exit_code, reload(rank_0).exited_at) == (3, rank_0.assigned_at)

@@ -44,11 +44,8 @@ def test_phases_and_losses_match_the_python_names() -> None:
         assert tuple(re.findall(r'"([^"]+)"', block)) == getattr(names, name)
 
 
-_BOARDS = {
-    board["uid"]: board
-    for path in build.FOLDER.glob("*.json")
-    for board in [json.loads(path.read_text())]
-}
+_ALL_BOARDS = [json.loads(path.read_text()) for path in build.FOLDER.glob("*.json")]
+_BOARDS = {board["uid"]: board for board in _ALL_BOARDS}
 
 
 def _panels(holder: dict[str, Any]) -> Iterator[tuple[int, str]]:

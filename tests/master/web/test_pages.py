@@ -61,9 +61,7 @@ def test_browsers_get_errors_as_pages_with_a_link_home(browser: TestClient) -> N
     assert "Content-Security-Policy" in answer.headers
     assert "Page not found" in answer.text
     assert '<a href="/">' in answer.text
-    assert browser.simulate_get("/api/nonsense").json["status"] == 404, (
-        "errors of the API must be JSON"
-    )
+    assert browser.simulate_get("/api/nonsense").json["status"] == 404, "JSON for the API"
     escaped = browser.simulate_get("/", headers={"Host": "<b>example.com"}).text
     assert "Allow others with $MLBENCH_ALLOWED_HOSTS" in escaped
     assert "<b>" not in escaped
