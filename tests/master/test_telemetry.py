@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from mlbench.contract.distribution import own_version
 from mlbench.evaluation.summary_metrics import SummaryMetrics
 from mlbench_master.app import create_app
+from mlbench_master.database.connection import store
 from mlbench_master.database.models import Pod, Run, run_owner
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording import streams
@@ -210,12 +211,10 @@ def test_each_of_the_newest_thirty_runs_is_in_one_state(api: TestClient) -> None
 def test_the_lost_ranks_of_the_latest_attempt_are_counted(api: TestClient) -> None:
     run = make_run(attempt=1)
     make_ranks(run, lost="gone")
-    run.attempt = 2
-    run.save()
+    store(run, attempt=2)
     one, _ = make_ranks(run)
     assert value(api, "mlbench_run_lost_ranks", run_id=str(run.id)) == 0
-    one.lost = "gone too"
-    one.save()
+    store(one, lost="gone too")
     assert value(api, "mlbench_run_lost_ranks", run_id=str(run.id)) == 1
 
 

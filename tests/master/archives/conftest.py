@@ -14,6 +14,7 @@ from mlbench_master.archives import verifying
 from mlbench_master.archives.sealing import Sealer
 from mlbench_master.controller import sample_verification
 from mlbench_master.controller.sample_verification import SampleVerifier
+from mlbench_master.database.connection import store
 from mlbench_master.database.models import Block, Run, run_owner
 from mlbench_master.reading.counting import count
 from mlbench_master.reading.promql import PrometheusClient
@@ -50,8 +51,7 @@ class Master:
         began = round(time.time()) - ago
         target = {"metric": "acc", "value": 97.0, "lower_is_better": False}
         run = rows.make_run(name=name, state="FINISHED", target=target, created_at=began)
-        run.started_at = began
-        run.save()
+        store(run, started_at=began)
         rows.make_ranks(run, [POD, "w-1"], assigned_at=began, exited_at=began + 90, exit_code=0)
         for rank in (0, 1):
             lines = b"".join(

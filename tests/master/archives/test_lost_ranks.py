@@ -11,13 +11,12 @@ from mlbench_master.database.models import Rank, Run, Stream, added_owner
 from mlbench_master.recording import streams
 from tests.conftest import as_pod
 from tests.master.archives.conftest import POD, Master
+from tests.master.resources import agents
 from tests.master.resources.agents import poll
 from tests.support import reading
 from tests.support.rows import line, reload
 
 pytestmark = pytest.mark.both_databases
-
-_WORKERS = (POD, "w-1")
 
 
 def lose(run: Run, rank: int = 0, **fields: Any) -> None:
@@ -26,16 +25,10 @@ def lose(run: Run, rank: int = 0, **fields: Any) -> None:
     streams.close(run.id, run.attempt, rank, {})
 
 
-def ship(
-    master: Master, run: Run, data: bytes, stream: str = "metrics", rank: int = 0, offset: int = 0
-) -> Any:
+def ship(master: Master, run: Run, data: bytes, stream: str = "metrics", **params: Any) -> Any:
     """Send a piece of a stream as the agent that has the rank."""
-    return master.api.simulate_put(
-        f"/api/runs/{run.id}/ranks/{rank}/{stream}",
-        params={"attempt": 1, "offset": offset, "written": offset + len(data)},
-        body=data,
-        headers=as_pod(_WORKERS[rank]),
-    )
+    written = params.get("offset", 0) + len(data)
+    return agents.ship(master.api, run.id, data, stream, written=written, **params)
 
 
 def held(run: Run, name: str = "metrics") -> int:

@@ -83,14 +83,11 @@ def test_a_run_waits_for_idle_workers(there: tuple[WorkerView, ...], usable: int
     assert decide_for(told, replace(WORLD, workers=there)) == [], "the reason is not repeated"
 
 
-def test_a_waiting_run_shows_the_explanation_of_the_pool() -> None:
+def test_a_run_without_workers_fails_after_the_start_timeout() -> None:
     no_room = "the cluster has room for 1 of 2 workers: 0/1 nodes are available"
     observed = replace(ALONE, waits_for=no_room)
     assert decide_for(ORDERED, observed) == [Wait(7, no_room, has_room=True)]
     assert decide_for(ORDERED, observed, 121.0) == [End(7, "FAILED", f"{SHORTAGE}; {no_room}")]
-
-
-def test_a_run_without_workers_fails_after_the_start_timeout() -> None:
     assert decide_for(ORDERED, ALONE, 120.0) == [ONE_THERE]
     assert decide_for(ORDERED, ALONE, 121.0) == [End(7, "FAILED", SHORTAGE)]
     patient = replace(ALONE, policy=replace(POLICY, start_seconds=600))
@@ -190,32 +187,7 @@ def test_silence_counts_only_from_the_start_of_attempt_and_controller() -> None:
     assert [type(action) for action in gone] == [MarkLost, MarkLost]
 
 
-def test_an_exited_rank_may_be_silent_and_a_lost_rank_stays_lost() -> None:
-    over = replace(exited(0), silent=100.0, forgotten=True)
-    assert end_of(with_ranks(over, over)) == End(7, "FINISHED")
-    # A lost rank that reports exit code 0 later must not make its run FINISHED.
-    back = replace(lost(), seen_at=NOW, silent=0.0, exit_code=0, streams_complete=True)
-    assert end_of(with_ranks(over, back)).state == "FAILED"
-
-
 # --- Complete records ---
-
-
-@pytest.mark.parametrize(("code", "state"), [(0, "FINISHED"), (1, "FAILED")])
-def test_a_run_ends_once_its_record_is_complete(code: int, state: str) -> None:
-    ended = with_ranks(exited(0), exited(code))
-    assert decide_for(replace(ended, recorded=False), waited=0.0) == []
-    [end] = decide_for(ended, waited=0.0)
-    assert isinstance(end, End)
-    assert end.state == state
-
-
-def test_a_worker_with_several_ranks_has_the_name_of_its_pod() -> None:
-    ranks = [replace(one, has_several=True) for one in (exited(0), exited(3))]
-    assert end_of(with_ranks(*ranks)) == End(7, "FAILED", "w-1 exited with code 3", 1)
-    ranks[1] = replace(ranks[1], failure="rank 3: RuntimeError: no (train.py:12)")
-    reason = "w-1: rank 3: RuntimeError: no (train.py:12)"
-    assert end_of(with_ranks(*ranks)) == End(7, "FAILED", reason)
 
 
 def test_only_a_successful_run_waits_long_for_its_record() -> None:
@@ -224,8 +196,10 @@ def test_only_a_successful_run_waits_long_for_its_record() -> None:
     reason = "rank 1 on w-1 exited with code 1"
     assert decide_for(failed, waited=5.1) == [End(7, "FAILED", reason, 1)]
     assert decide_for(replace(failed, stop_requested=True), waited=5.1) == [End(7, "STOPPED")]
+    assert decide_for(replace(failed, recorded=True), waited=0.0) == [End(7, "FAILED", reason, 1)]
     good = with_ranks(exited(0), exited(0), recorded=False)
-    assert decide_for(good, WORLD, 9999) == []
+    assert decide_for(good, waited=9999.0) == []
+    assert decide_for(replace(good, recorded=True), waited=0.0) == [End(7, "FINISHED")]
 
 
 # --- Cause of a failure ---
@@ -245,12 +219,6 @@ def test_only_a_successful_run_waits_long_for_its_record() -> None:
 )
 def test_the_reason_names_the_first_failure(ranks: Sequence[RankView], cause: int) -> None:
     assert end_of(with_ranks(*ranks)).reason.startswith(f"rank {cause} ")
-
-
-@pytest.mark.parametrize("ranks", [[exited(-15)] * 2, [exited(0)] * 2, [exited(1), lost()]])
-def test_a_stopped_run_ends_as_stopped_for_any_exit_codes(ranks: Sequence[RankView]) -> None:
-    stopped = with_ranks(*ranks, stop_requested=True)
-    assert end_of(stopped) == End(7, "STOPPED")
 
 
 # --- Restarts ---
@@ -323,32 +291,44 @@ def test_ranks_that_ignore_the_deadline_are_stopped(
         assert decide_for(run) == [StopRanks(7)]
 
 
-@pytest.mark.parametrize("code", [0, 1, -15])
-def test_a_run_stopped_at_its_deadline_is_finished_for_any_exit_codes(code: int) -> None:
-    assert end_of(stopped(exited(code), exited(0))) == End(7, "FINISHED", DEADLINE)
-    assert end_of(stopped(exited(code), exited(0), max_restarts=1)).state == "FINISHED"
+OVER = replace(exited(0), silent=100.0, forgotten=True)
+BACK = replace(lost(), seen_at=NOW, silent=0.0, exit_code=0, streams_complete=True)
+SEVERAL = replace(exited(3), has_several=True)
+NO = "rank 3: RuntimeError: no (train.py:12)"
+KILLED = "rank 0 on w-0 was killed by signal 9 (SIGKILL)"
+CUT_SHORT = replace(exited(-15), failure="its file was replaced")
+SILENT = "rank 1 is lost: no report from w-1 for 31 s"
 
 
 @pytest.mark.parametrize(
     ("run", "end"),
     [
-        (past(5, exited(0), exited(0)), End(7, "FINISHED")),
+        # An exited rank may be silent.
+        (with_ranks(OVER, OVER), End(7, "FINISHED")),
+        # A lost rank that reports exit code 0 later does not make its run FINISHED.
+        (with_ranks(OVER, BACK), End(7, "FAILED", SILENT, 1)),
+        # A worker with several ranks has the name of its pod.
+        (with_ranks(OVER, SEVERAL), End(7, "FAILED", "w-1 exited with code 3", 1)),
+        (with_ranks(OVER, replace(SEVERAL, failure=NO)), End(7, "FAILED", f"w-1: {NO}")),
+        # For a stopped run, exit codes do not matter.
+        *(
+            (with_ranks(*ranks, stop_requested=True), End(7, "STOPPED"))
+            for ranks in ([exited(-15)] * 2, [exited(0)] * 2, [exited(1), lost()])
+        ),
         (stopped(exited(-15), exited(-15), stop_requested=True), End(7, "STOPPED")),
-        (
-            past(32, exited(-9, NOW - 20), exited(-15)),
-            End(7, "FAILED", "rank 0 on w-0 was killed by signal 9 (SIGKILL)", 0),
+        *(
+            (stopped(exited(code), exited(0), max_restarts=restarts), End(7, "FINISHED", DEADLINE))
+            for code in (0, 1, -15)
+            for restarts in (0, 1)
         ),
-        (
-            stopped(exited(-15, NOW), lost()),
-            End(7, "FAILED", f"{DEADLINE}; rank 1 is lost: no report from w-1 for 31 s", 1),
-        ),
-        (
-            stopped(replace(exited(-15), failure="its file was replaced")),
-            End(7, "FAILED", f"{DEADLINE}; rank 0 on w-0: its file was replaced"),
-        ),
+        # The controller has not stopped these at their deadline.
+        (past(5, exited(0), exited(0)), End(7, "FINISHED")),
+        (past(32, exited(-9, NOW - 20), exited(-15)), End(7, "FAILED", KILLED, 0)),
+        (stopped(exited(-15, NOW), lost()), End(7, "FAILED", f"{DEADLINE}; {SILENT}", 1)),
+        (stopped(CUT_SHORT), End(7, "FAILED", f"{DEADLINE}; rank 0 on w-0: its file was replaced")),
     ],
 )
-def test_the_end_of_a_run_past_its_deadline(run: RunView, end: End) -> None:
+def test_the_end_of_a_run(run: RunView, end: End) -> None:
     assert end_of(run) == end
 
 
@@ -370,13 +350,9 @@ def test_the_pool_grows_stays_warm_and_shrinks() -> None:
 
 
 def test_workers_stay_until_the_run_ends_unless_lost() -> None:
-    """The next attempt needs the checkpoints on the workers."""
+    """The next attempt needs the checkpoints on the workers, also if ``min_workers`` is lowered."""
     run = with_ranks(RUNNING, exited(0), lost())
     assert size_pool(replace(WORLD, runs=(run,))).busy == {"uid-0", "uid-1"}
-
-
-def test_the_pool_never_shrinks_below_a_worker_with_a_rank() -> None:
-    """Covers an administrator who lowers min_workers during a run."""
     ranks = (
         replace(RUNNING, worker="w-2", pod_uid="uid-2"),
         replace(exited(1), rank=1, worker="w-3", pod_uid="uid-3"),

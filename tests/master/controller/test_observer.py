@@ -259,7 +259,10 @@ def test_a_rank_that_its_worker_no_longer_reports(
 
 @pytest.mark.parametrize(
     ("change", "trouble"),
-    [({"troubled_at": 1000.0}, "no memory"), ({"troubled_at": 900.0}, ""), ({"uid": "uid-2"}, "")],
+    [
+        *(({}, "no memory"), ({"troubled_at": 1000.0}, "no memory")),
+        *(({"troubled_at": 900.0}, ""), ({"uid": "uid-2"}, "")),
+    ],
 )
 def test_trouble_of_a_pod_since_the_assignment(
     run: Run, observer: Observer, change: dict[str, Any], trouble: str

@@ -14,7 +14,8 @@ from mlbench_master.recording.limits import Spool, SpoolFullError, admit
 from mlbench_master.recording.samples import MALFORMED, Sample
 from mlbench_master.recording.streams import waiting_bytes
 from mlbench_master.settings import Settings
-from tests.conftest import as_pod, call_as_user
+from tests.conftest import call_as_user
+from tests.master.resources.agents import ship
 from tests.support.recording import Recording
 from tests.support.rows import line, make_ranks, post, record
 
@@ -64,14 +65,11 @@ def test_past_the_limit_no_samples_are_stored_but_logs_are(
     def post(body: object) -> Result:
         return client.simulate_post("/api/metrics/", json=body)
 
-    def ship(stream: str, offset: int) -> Result:
-        path = f"/api/runs/{run.id}/ranks/0/{stream}?attempt=1&offset={offset}"
-        return client.simulate_put(path, body=b"said\n", headers=as_pod("w-0"))
-
-    for answer in (post(sample), post([sample, sample]), ship("metrics", waiting.size)):
+    shipped = ship(client, run.id, b"said\n", offset=waiting.size)
+    for answer in (post(sample), post([sample, sample]), shipped):
         assert (answer.status_code, answer.json["status"]) == (503, 503)
         assert int(answer.headers["Retry-After"]) > 0
         assert f"at most {waiting.size - 1} may" in answer.json["message"]
     assert [(s.name, s.size) for s in Stream.select()] == [("metrics", waiting.size)]
     assert not PostedBody.select().exists()
-    assert ship("stdout", 0).json["offset"] == 5
+    assert ship(client, run.id, b"said\n", "stdout").json["offset"] == 5

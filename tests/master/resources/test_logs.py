@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from falcon.testing import TestClient
 
+from mlbench_master.database.connection import store
 from mlbench_master.database.models import Run
 from mlbench_master.reading import logs
 from mlbench_master.recording import streams
@@ -65,8 +66,7 @@ def test_a_log_as_a_file(api: TestClient, run: Run, monkeypatch: pytest.MonkeyPa
 def test_the_ranks_of_a_worker_share_a_log(api: TestClient, written: Run) -> None:
     for rank, ranks in ((0, [0, 1]), (1, [2, 3])):
         [worker] = make_ranks(written, [f"w-{rank}"], rank=rank)
-        worker.processes = {"ranks": ranks, "restarts": {}}
-        worker.save()
+        store(worker, processes={"ranks": ranks, "restarts": {}})
     path = f"/api/runs/{written.id}/logs/"
     first, *others = [api.simulate_get(path, params={"rank": rank}).json for rank in range(4)]
     assert first["text"] == "eins\nzwölf\n"

@@ -7,6 +7,7 @@ from falcon.testing import TestClient
 from peewee import Database
 
 from mlbench_master.app import create_app
+from mlbench_master.database.connection import store
 from mlbench_master.database.models import Pod, Rank, open_database
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.settings import Settings
@@ -38,8 +39,7 @@ def test_a_pod_shows_only_ranks_of_the_current_attempt(api: TestClient) -> None:
     make_ranks(make_run(state="FINISHED"), ["w-0"])
     run = make_run()
     make_ranks(run, ["w-0"])
-    run.attempt = 2
-    run.save()
+    store(run, attempt=2)
     [pod] = api.simulate_get("/api/pods").json
     assert (pod["run_id"], pod["rank"]) == (None, None)
 

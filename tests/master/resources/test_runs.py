@@ -10,6 +10,7 @@ import pytest
 from falcon.testing import TestClient
 
 from mlbench.contract import records
+from mlbench_master.database.connection import store
 from mlbench_master.database.models import Run
 from mlbench_master.runs.requests import kubernetes_name
 from mlbench_master.settings import InstallationLimits
@@ -67,8 +68,7 @@ def test_an_active_run(api: TestClient) -> None:
     reached: dict[str, Any] = {"target_reached_at": 1.25, "target_train_seconds": 0.5}
     run = make_run(started_at=0.5, settings=stated, target=target, **reached)
     make_ranks(run)
-    run.attempt = 2
-    run.save()
+    store(run, attempt=2)
     make_ranks(run, ("w-1", "w-2"), exit_code=1)
     answer = api.simulate_get(f"/api/runs/{run.id}/").json
     assert answer["state"] == "STARTED"

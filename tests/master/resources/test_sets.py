@@ -6,6 +6,7 @@ import pytest
 from falcon.testing import Result, TestClient
 
 from mlbench.contract import names
+from mlbench_master.database.connection import store
 from mlbench_master.database.models import Run
 from mlbench_master.runs import benchmark_sets
 from mlbench_master.settings import InstallationLimits
@@ -67,8 +68,7 @@ def test_a_disturbed_run_is_not_replaced(api: TestClient) -> None:
     register(api)
     run = submit(api, 1)
     [rank, _] = make_ranks(Run.get_by_id(run["id"]))
-    rank.interference = QUIET | {"waiting_seconds": 9.0}
-    rank.save()
+    store(rank, interference=QUIET | {"waiting_seconds": 9.0})
     end(run, "FINISHED")
     slot = api.simulate_get("/api/sets/scaling/").json["slots"][0]
     assert (slot["is_open"], slot["trials"][0]["remark"]) == (False, "disturbed")

@@ -7,10 +7,8 @@ from falcon.testing import TestClient
 
 from mlbench_master.database.models import Rank, Run, Stream, Worker
 from tests.conftest import as_pod
-from tests.master.resources.agents import poll
+from tests.master.resources.agents import poll, ship
 from tests.support.rows import make_ranks, see_pod
-
-NAMES = ("w-0", "w-1")
 
 
 @pytest.fixture
@@ -19,47 +17,28 @@ def assigned(run: Run) -> Run:
     return run
 
 
-def ship(
-    api: TestClient,
-    run: Run,
-    data: bytes,
-    stream: str = "metrics",
-    headers: dict[str, str] | None = None,
-    **params: Any,
-) -> Any:
-    """Ship data of a rank, by default with the token of its pod."""
-    rank = params.pop("rank", 0)
-    return api.simulate_put(
-        f"/api/runs/{run.id}/ranks/{rank}/{stream}",
-        params={"attempt": 1, "offset": 0} | params,
-        body=data,
-        # For an unknown rank, the token makes no difference.
-        headers=headers or as_pod(NAMES[rank] if rank in range(2) else NAMES[0]),
-    )
-
-
 # --- Shipping ---
 
 
 def test_the_response_has_the_next_offset(api: TestClient, assigned: Run) -> None:
-    assert ship(api, assigned, b"abc").json == {"offset": 3, "next_ship_seconds": 1.0}
-    assert ship(api, assigned, b"abcde").json["offset"] == 5
-    assert ship(api, assigned, b"z", offset=9).json["offset"] == 5
-    assert ship(api, assigned, b"").json["offset"] == 5
-    assert ship(api, assigned, b"out", "stdout", rank=1).json["offset"] == 3
+    assert ship(api, assigned.id, b"abc").json == {"offset": 3, "next_ship_seconds": 1.0}
+    assert ship(api, assigned.id, b"abcde").json["offset"] == 5
+    assert ship(api, assigned.id, b"z", offset=9).json["offset"] == 5
+    assert ship(api, assigned.id, b"").json["offset"] == 5
+    assert ship(api, assigned.id, b"out", "stdout", rank=1).json["offset"] == 3
     sizes = {(stream.rank, stream.name): stream.size for stream in Stream.select()}
     assert sizes == {(0, "metrics"): 5, (1, "stdout"): 3}
 
 
 def test_ended_attempts_and_runs_accept_no_data(api: TestClient, assigned: Run) -> None:
-    assert ship(api, assigned, b"abc", rank=0).status_code == 200
+    assert ship(api, assigned.id, b"abc", rank=0).status_code == 200
     # An agent may then forget the rank and take the next one.
     Run.update(attempt=2).where(Run.id == assigned.id).execute()
     message = f"attempt 1 of run {assigned.id} has ended"
-    assert ship(api, assigned, b"abc").json == {"status": 409, "message": message}
+    assert ship(api, assigned.id, b"abc").json == {"status": 409, "message": message}
     for state in ("FINISHED", "FAILED", "STOPPED"):
         Run.update(state=state).where(Run.id == assigned.id).execute()
-        answer = ship(api, assigned, b"abc")
+        answer = ship(api, assigned.id, b"abc")
         assert answer.json == {"status": 409, "message": f"run {assigned.id} has ended"}
 
 
@@ -76,9 +55,9 @@ def test_ended_attempts_and_runs_accept_no_data(api: TestClient, assigned: Run) 
     ],
 )
 def test_unknown_ranks_attempts_and_streams_are_not_found(
-    api: TestClient, assigned: Run, params: dict[str, str], stream: str
+    api: TestClient, assigned: Run, params: dict[str, Any], stream: str
 ) -> None:
-    assert ship(api, assigned, b"abc", stream, None, **params).status_code == 404
+    assert ship(api, assigned.id, b"abc", stream, **params).status_code == 404
     assert not Stream.select().exists()
 
 
@@ -88,14 +67,14 @@ def test_an_invalid_parameter_is_named(
     api: TestClient, assigned: Run, field: str, value: str | None
 ) -> None:
     params: dict[str, Any] = {field: value}
-    answer = ship(api, assigned, b"abc", **params)
+    answer = ship(api, assigned.id, b"abc", **params)
     assert answer.status_code == 400
     assert field in answer.json["message"]
 
 
 def test_bodies_are_limited(api: TestClient, assigned: Run) -> None:
-    assert ship(api, assigned, b"x" * (4 << 20)).status_code == 200
-    answer = ship(api, assigned, b"x" * ((4 << 20) + 1))
+    assert ship(api, assigned.id, b"x" * (4 << 20)).status_code == 200
+    answer = ship(api, assigned.id, b"x" * ((4 << 20) + 1))
     assert answer.status_code == 413
     assert answer.json == {"status": 413, "message": "body: must be at most 4 MiB"}
 
@@ -107,7 +86,7 @@ def test_a_pod_may_ship_only_for_its_own_rank(
     api: TestClient, run: Run, name: str, uid: str
 ) -> None:
     make_ranks(run, pod_uid="uid-1")
-    answer = ship(api, run, b"abc", headers=as_pod(name, uid))
+    answer = ship(api, run.id, b"abc", headers=as_pod(name, uid))
     assert answer.status_code == 403
     assert answer.json["message"] == "rank: rank 0 belongs to another pod"
     assert not Stream.select().exists()
@@ -116,10 +95,10 @@ def test_a_pod_may_ship_only_for_its_own_rank(
 def test_a_replaced_pod_may_not_ship(api: TestClient, run: Run) -> None:
     """This holds even before the controller marks the rank as lost."""
     make_ranks(run, pod_uid="uid-1")
-    assert ship(api, run, b"abc", headers=as_pod("w-0", "uid-1")).json["offset"] == 3
+    assert ship(api, run.id, b"abc", headers=as_pod("w-0", "uid-1")).json["offset"] == 3
     see_pod("w-0", "uid-2")
     for uid in ("uid-1", "uid-2"):
-        assert ship(api, run, b"abcdef", headers=as_pod("w-0", uid)).status_code == 403
+        assert ship(api, run.id, b"abcdef", headers=as_pod("w-0", uid)).status_code == 403
     assert [stream.size for stream in Stream.select()] == [3]
 
 

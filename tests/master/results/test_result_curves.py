@@ -8,6 +8,7 @@ import pytest
 from peewee import Database
 
 from mlbench.evaluation.summary_metrics import summary_metrics_of
+from mlbench_master.database.connection import store
 from mlbench_master.database.models import Run
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.reading.series import SeriesReader
@@ -61,8 +62,7 @@ def test_what_a_run_has_abandoned_is_not_in_its_curve(
     run = make_run(1, started_at=start, target=target)
     make_ranks(run, ["w-0"], assigned_at=start)
     record(run, b"".join(line(start + s, acc=s, step=s) for s in range(1, 10)))
-    run.attempt = 2
-    run.save()
+    store(run, attempt=2)
     make_ranks(run, ["w-0"], assigned_at=start + 20)
     again = [line(start + 30, restored_step=4), *(line(start + s, acc=s, step=5) for s in (31, 32))]
     record(run, b"".join(again))

@@ -68,7 +68,3 @@ def test_invalid_annotations(api: TestClient, words: dict[str, object], message:
     answer = edit(api, make_run(), **words)
     assert answer.status_code == 400
     assert answer.json["message"].startswith(message)
-
-
-def test_an_unknown_run_is_not_found(api: TestClient) -> None:
-    assert edit(api, Run(id=7), title="a").status_code == 404

@@ -24,6 +24,7 @@ from mlbench_master.runs.worker_reports import Report, poll
 from mlbench_master.settings import InstallationLimits
 from mlbench_master.timestamps import parse
 from tests.conftest import AGENT_SECRET, as_pod
+from tests.master.resources.agents import ship
 from tests.support.rows import key, see_pod
 
 pytestmark = pytest.mark.both_databases
@@ -219,15 +220,11 @@ def test_an_external_run_does_not_occupy_the_pool(database: Database) -> None:
 def test_a_pod_may_ship_only_for_its_own_rank(api: TestClient, database: Database) -> None:
     mine, other = come(0), come(0, key="other")
 
-    def ship(run_id: int, rank: int) -> int:
-        return api.simulate_put(
-            f"/api/runs/{run_id}/ranks/{rank}/stdout",
-            params={"attempt": 1, "offset": 0},
-            body=b"text",
-            headers=as_pod(mine.pod, JOB["uid"]),
-        ).status_code
-
     come(1)
-    assert ship(mine.run_id, 0) == 200
-    assert ship(mine.run_id, 1) == 403
-    assert ship(other.run_id, 0) == 403
+    for run_id, rank, status in (
+        (mine.run_id, 0, 200),
+        (mine.run_id, 1, 403),
+        (other.run_id, 0, 403),
+    ):
+        headers = as_pod(mine.pod, JOB["uid"])
+        assert ship(api, run_id, b"text", "stdout", rank, headers).status_code == status
