@@ -34,6 +34,7 @@ from mlbench_master.recording.blocks import Note
 from mlbench_master.recording.indexing import Indexer
 from mlbench_master.recording.samples import Sample
 from mlbench_master.recording.streams import StreamKey
+from tests.support.known import known
 from tests.support.rows import line, make_run, post, record, reload
 
 pytestmark = pytest.mark.both_databases
@@ -87,6 +88,11 @@ class Home:
         if isinstance(self._database, PostgresqlDatabase):
             run_sql("SELECT setval('schema_migration_id_seq', 1000)")
 
+    def migrate(self, without: tuple[str, ...] = ()) -> None:
+        """Revert the database, and let this version bring it up to date."""
+        self.take_back(without)
+        self.bring_over()
+
     def bring_over(self) -> None:
         bring_up_to_date(self._database, TABLES)
         self.indexer = Indexer(most_series=6)
@@ -127,12 +133,10 @@ def test_unsealed_runs_are_indexed_again(home: Home, state: str) -> None:
     home.index()
     if state == "FINISHED":
         Run.update(state=state, finished_at=time.time()).execute()
-    values, counts = home.values(run), not_recorded.describe(run := reload(run))
-    assert counts is not None
+    values, counts = home.values(run), known(not_recorded.describe(run := reload(run)))
     assert (counts.malformed_lines, counts.refused_values, len(values)) == (1, 1, 8)
     recorded = [stream.recorded for stream in Stream.select().order_by(Stream.id)]
-    home.take_back()
-    home.bring_over()
+    home.migrate()
     assert home.values(run) == values
     assert not_recorded.describe(reload(run)) == counts
     assert reload(run).refused == run.refused
@@ -158,10 +162,9 @@ def test_sealed_runs_are_read_from_their_archives(home: Home, is_settled: bool) 
     sealed, values = reload(run), home.values(run)
     if is_settled:
         Run.update(blocks_deleted_at=5.0).execute()
-    home.take_back(without=(run_owner(run.id), added_owner(run.id)) if is_settled else ())
     before = {file: file.stat().st_mtime_ns for file in home.folder.iterdir()}
     assert len(before) == 2
-    home.bring_over()
+    home.migrate(without=(run_owner(run.id), added_owner(run.id)) if is_settled else ())
     assert not home.sealer.turn()
     after = reload(run)
     assert after.blocks_deleted_at == (5.0 if is_settled else sealed.sealed_at)
@@ -180,8 +183,7 @@ def test_a_sealed_run_with_a_late_line_is_sealed_again(home: Home) -> None:
     Run.update(state="FINISHED", finished_at=time.time()).execute()
     assert not home.sealer.turn()
     record(run, line(6.0, a=2))
-    home.take_back()
-    home.bring_over()
+    home.migrate()
     assert not home.sealer.turn()
     [[(values, _, _)]] = home.values(run).values()
     assert list(values) == ["1", "2"]
@@ -201,8 +203,7 @@ def test_samples_of_lost_ranks_are_counted_once(home: Home) -> None:
     # Chunks of the second rank were deleted with its last line.
     second = Stream.get(owner=added_owner(run.id), rank=1).id
     home._chunks = {key: data for key, data in home._chunks.items() if key[0] != second}
-    home.take_back()
-    home.bring_over()
+    home.migrate()
     after = reload(run).added
     assert (after["samples"], after["of_lost_ranks"]) == (7, 3)
 
@@ -244,8 +245,7 @@ def test_a_run_without_lines_and_archive_is_not_sealed(home: Home) -> None:
     record(run, line(5.0, a=1))
     home.index()
     Run.update(state="FINISHED", finished_at=time.time()).execute()
-    home.take_back(without=(run_owner(run.id),))
-    home.bring_over()
+    home.migrate(without=(run_owner(run.id),))
     assert not home.sealer.turn()
     assert reload(run).archive is None
     assert "are only in Prometheus" in reload(run).archive_problem
@@ -258,6 +258,5 @@ def test_lines_of_deleted_runs_are_not_indexed(home: Home) -> None:
     record(run, line(5.0, a=1))
     home.index()
     Stream.update(owner=deleted_owner(run_owner(run.id))).execute()
-    home.take_back()
-    home.bring_over()
+    home.migrate()
     assert Block.select().count() == 0

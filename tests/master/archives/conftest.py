@@ -98,3 +98,9 @@ def master(
     found = Master(own_prometheus, settings)
     with closing(found.writer), closing(found.prometheus):
         yield found
+
+
+@pytest.fixture
+def run(master: Master) -> Run:
+    """A run that has ended, counted and not yet sealed."""
+    return master.make_ended()

@@ -10,6 +10,7 @@ from mlbench_master.runs import deletion, lifecycle
 from mlbench_master.timestamps import seconds_to_text
 from tests.master.archives.conftest import Master
 from tests.support import reading
+from tests.support.known import known
 from tests.support.rows import reload
 
 _ACCURACY = "acc @ 0"
@@ -17,15 +18,14 @@ _ACCURACY = "acc @ 0"
 
 def add(master: Master, run: Run, value: float, ago: float = 89.0) -> Any:
     """Post an accuracy that is dated within the run, and return the sample."""
-    assert run.finished_at is not None
-    date = seconds_to_text(run.finished_at - ago)
+    date = seconds_to_text(known(run.finished_at) - ago)
     sample = {"run_id": run.id, "name": _ACCURACY, "date": date, "value": value}
     answer = master.api.simulate_post("/api/metrics", json=sample)
     assert answer.status_code == 201, answer.text
     return {"date": date, "value": f"{value:g}"}
 
 
-def known(master: Master, run: Run) -> list[Any]:
+def known_facts(master: Master, run: Run) -> list[Any]:
     """Return what the API says of a run's result, its events, and its archive's digest."""
     get = master.api.simulate_get
     events = get(f"/api/runs/{run.id}/events").json
@@ -41,31 +41,29 @@ def known(master: Master, run: Run) -> list[Any]:
 
 
 @pytest.mark.parametrize("is_sealed_first", [True, False])
-def test_samples_after_the_end_change_no_result(master: Master, is_sealed_first: bool) -> None:
-    run = master.make_ended()
+def test_later_samples_change_no_result(master: Master, run: Run, is_sealed_first: bool) -> None:
     if is_sealed_first:
         master.sealer.turn()
     sample = add(master, run, 99.9)
     if not is_sealed_first:
         master.sealer.turn()
-    before = known(master, run)
+    before = known_facts(master, run)
     # The 776th value; the one that was added is dated a second after the start.
     assert before[0]["time_to_target"]["wall_seconds"] == 77.6
     for forget in (False, False, True):
         points = reading.get_run(master.api, run).json[_ACCURACY]
         assert [point for point in points if "added" in point] == [sample | {"added": True}]
-        assert known(master, run) == before
+        assert known_facts(master, run) == before
         master.recording.run_all()
         master.sealer.turn()
         if forget:
             master.server.lose_everything()
     points = reading.get_run(master.api, run).json[_ACCURACY]
     assert sample | {"added": True} in points
-    assert known(master, run) == before
+    assert known_facts(master, run) == before
 
 
-def test_additions_are_counted_sealed_beside_the_run_and_named(master: Master) -> None:
-    run = master.make_ended()
+def test_additions_are_counted_sealed_beside_the_run_and_named(master: Master, run: Run) -> None:
     master.sealer.turn()
     for samples, value in enumerate((1.0, 2.0), start=1):
         for _ in range(2):  # the same again adds nothing
@@ -88,8 +86,7 @@ def test_additions_are_counted_sealed_beside_the_run_and_named(master: Master) -
     assert ".added.mlbench" in problem
 
 
-def test_what_was_posted_before_the_end_and_is_sent_again_is_no_addition(master: Master) -> None:
-    run = master.make_ended()
+def test_a_sample_sent_again_is_no_addition(master: Master, run: Run) -> None:
     ended = run.finished_at
     Run.update(finished_at=None).execute()
     add(master, run, 5.0)
@@ -101,8 +98,7 @@ def test_what_was_posted_before_the_end_and_is_sent_again_is_no_addition(master:
     assert all("added" not in point for point in points)
 
 
-def test_additions_go_with_their_run(master: Master) -> None:
-    run = master.make_ended()
+def test_additions_go_with_their_run(master: Master, run: Run) -> None:
     master.sealer.turn()
     add(master, run, 1.0)
     master.recording.run_all()

@@ -45,8 +45,7 @@ def events(master: Master, run: Run) -> list[str]:
     return [event["text"] for event in found if event["kind"] == "added"]
 
 
-def test_samples_of_a_lost_rank_become_additions(master: Master) -> None:
-    run = master.make_ended()
+def test_samples_of_a_lost_rank_become_additions(master: Master, run: Run) -> None:
     lose(run)
     master.sealer.turn()
     result = master.api.simulate_get(f"/api/runs/{run.id}/result").json
@@ -84,8 +83,7 @@ def test_samples_of_a_lost_rank_become_additions(master: Master) -> None:
 
 
 @pytest.mark.parametrize("state", ["STARTED", "FAILED"])
-def test_logs_and_files_of_a_lost_rank_go_on(master: Master, state: str) -> None:
-    run = master.make_ended()
+def test_logs_and_files_of_a_lost_rank_go_on(master: Master, run: Run, state: str) -> None:
     Run.update(state="STARTED").execute()
     assert ship(master, run, b"before\n", "stdout").status_code == 200
     lose(run)
@@ -101,8 +99,7 @@ def test_logs_and_files_of_a_lost_rank_go_on(master: Master, state: str) -> None
     assert (file["name"], file["sha256"]) == ("a.txt", digest)
 
 
-def test_attempts_that_have_ended_take_what_a_lost_rank_has(master: Master) -> None:
-    run = master.make_ended()
+def test_attempts_that_have_ended_take_what_a_lost_rank_has(master: Master, run: Run) -> None:
     lose(run)
     Run.update(state="STARTED", attempt=2, finished_at=None).execute()
     data = line(time.time(), acc=1.0)
@@ -112,8 +109,7 @@ def test_attempts_that_have_ended_take_what_a_lost_rank_has(master: Master) -> N
     assert ship(master, run, data, rank=1).status_code == 409
 
 
-def test_other_pods_and_imported_runs_take_nothing(master: Master) -> None:
-    run = master.make_ended()
+def test_other_pods_and_imported_runs_take_nothing(master: Master, run: Run) -> None:
     assert ship(master, run, b"a\n").status_code == 409
     lose(run, pod_uid="another")
     assert ship(master, run, b"a\n").status_code == 409
@@ -123,8 +119,7 @@ def test_other_pods_and_imported_runs_take_nothing(master: Master) -> None:
     assert not Stream.select().where(Stream.owner == added_owner(run.id)).exists()
 
 
-def test_an_external_job_that_has_ended_says_how_much_was_refused(master: Master) -> None:
-    run = master.make_ended()
+def test_an_external_job_that_has_ended_says_how_much_was_refused(master: Master, run: Run) -> None:
     lose(run)
     Run.update(state="STARTED", launcher="slurm").execute()
     data = line(time.time(), acc=1.0)

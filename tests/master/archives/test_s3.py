@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from mlbench.archive import ArchiveError
+from mlbench_master.database.models import Run
 from mlbench_master.runs import deletion, lifecycle
 from tests.conftest import free_port, wait_for
 from tests.master.archives.conftest import Master
@@ -47,8 +48,7 @@ def _answers(url: str) -> bool:
         return False
 
 
-def test_a_run_is_sealed_read_and_deleted_there(master: Master) -> None:
-    run = master.make_ended()
+def test_a_run_is_sealed_read_and_deleted_there(master: Master, run: Run) -> None:
     before = reading.get_run(master.api, run).content
     assert not master.sealer.turn()
     master.delete_blocks()

@@ -41,8 +41,7 @@ def answers(master: Master, run: Run) -> list[object]:
     return contents
 
 
-def test_an_archive_answers_the_same_as_the_blocks_before(master: Master) -> None:
-    run = master.make_ended()
+def test_an_archive_answers_the_same_as_the_blocks_before(master: Master, run: Run) -> None:
     before = answers(master, run)
     assert not master.sealer.turn()
     sealed = reload(run)
@@ -61,19 +60,16 @@ def test_an_archive_answers_the_same_as_the_blocks_before(master: Master) -> Non
     assert answers(master, run) == before
 
 
-def test_a_target_stated_late_was_reached_when_its_value_was_recorded(master: Master) -> None:
-    run = master.make_ended()
-    assert run.target_reached_at is not None
+def test_a_target_stated_late_was_reached_with_its_value(master: Master, run: Run) -> None:
     unknown = Run.update(target_reached_at=None, target_train_seconds=None)
     unknown.where(Run.id == run.id).execute()
     master.sealer.turn()
     sealed = reload(run)
-    assert sealed.target_reached_at == pytest.approx(run.target_reached_at)
+    assert sealed.target_reached_at == pytest.approx(known(run.target_reached_at))
     assert sealed.target_train_seconds == run.target_train_seconds
 
 
-def test_logs_are_sealed_if_wished(master: Master) -> None:
-    run = master.make_ended()
+def test_logs_are_sealed_if_wished(master: Master, run: Run) -> None:
     for data in (b"a" * 10, b"\xff\n"):
         stream = key(run, 1, "stderr")
         streams.append(stream, streams.append(stream, 0, b""), data)
@@ -84,8 +80,7 @@ def test_logs_are_sealed_if_wished(master: Master) -> None:
         assert found.check() == []
 
 
-def test_sealing_again_writes_the_same(master: Master) -> None:
-    run = master.make_ended()
+def test_sealing_again_writes_the_same(master: Master, run: Run) -> None:
     written = set()
     for _ in range(2):
         Run.update(sealed_at=None).execute()
@@ -96,8 +91,7 @@ def test_sealing_again_writes_the_same(master: Master) -> None:
     assert len(written) == 1
 
 
-def test_a_sealer_that_is_killed_leaves_nothing_that_counts(master: Master) -> None:
-    run = master.make_ended()
+def test_a_sealer_that_is_killed_leaves_nothing_that_counts(master: Master, run: Run) -> None:
     for step in ("result_of", "archive.write", "exclusive"):
         with killed_at(f"mlbench_master.archives.sealing.{step}"):
             master.sealer.turn()
@@ -119,8 +113,7 @@ def test_a_failure_is_shown_and_tried_again(master: Master) -> None:
     assert [reload(sealed).archive_problem for sealed in (run, other)] == ["", ""]
 
 
-def test_a_disk_that_fills_while_an_archive_is_written_costs_nothing(master: Master) -> None:
-    run = master.make_ended()
+def test_a_disk_that_fills_during_sealing_costs_nothing(master: Master, run: Run) -> None:
     before = answers(master, run)
     with small_disk(master.folder, 1 << 20):
         filler = fill(master.folder)
@@ -137,8 +130,7 @@ def test_a_disk_that_fills_while_an_archive_is_written_costs_nothing(master: Mas
         assert answers(master, run) == before
 
 
-def test_a_run_is_sealed_without_usage_of_pods_while_prometheus_is_away(master: Master) -> None:
-    run = master.make_ended()
+def test_without_prometheus_a_run_is_sealed_without_usage(master: Master, run: Run) -> None:
     master.server.kill()
     assert not master.sealer.turn()
     missing = "2 pods whose resource usage Prometheus did not return"
@@ -157,8 +149,7 @@ def test_a_run_is_sealed_without_usage_of_pods_while_prometheus_is_away(master: 
     assert reload(run).archive_sha256 == digest, "whoever has the archive can check it"
 
 
-def test_usage_that_could_not_be_read_is_sealed_if_the_archive_has_to_wait(master: Master) -> None:
-    run = master.make_ended()
+def test_missing_usage_is_sealed_if_the_archive_waits(master: Master, run: Run) -> None:
     master.server.kill()
     master.folder.write_text("no folder")
     assert master.sealer.turn()
@@ -170,8 +161,7 @@ def test_usage_that_could_not_be_read_is_sealed_if_the_archive_has_to_wait(maste
         assert {name.pod for name in archive.series} == {"", POD}
 
 
-def test_what_prometheus_lost_or_never_had_is_sealed(master: Master) -> None:
-    run = master.make_ended()
+def test_what_prometheus_lost_or_never_had_is_sealed(master: Master, run: Run) -> None:
     master.server.lose_everything()
     record(run, line(known(run.finished_at), last=1))
     assert not master.sealer.turn()
@@ -188,8 +178,7 @@ def test_what_prometheus_lost_or_never_had_is_sealed(master: Master) -> None:
     assert reload(run).archive_sha256 == digest
 
 
-def test_a_missing_archive_is_told(master: Master) -> None:
-    run = master.make_ended()
+def test_a_missing_archive_is_told(master: Master, run: Run) -> None:
     master.sealer.turn()
     shutil.rmtree(master.folder)
     assert reading.get_run(master.api, run).status_code == 200
@@ -214,8 +203,9 @@ def test_archives_go_with_their_runs_and_after_some_days(master: Master) -> None
         pass
 
 
-def test_sealed_or_active_runs_are_skipped(master: Master, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = master.make_ended()
+def test_sealed_or_active_runs_are_skipped(
+    master: Master, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     master.sealer.turn()
     make_run()
     monkeypatch.setattr(archive, "write", None)

@@ -207,9 +207,7 @@ def test_a_lost_rank_stays_lost(executor: Executor, run: Run) -> None:
     lost, other = ranks(run)
     assert (lost.lost, lost.exited_at) == ("silent", 5.0)
     assert (other.lost, other.exited_at) == ("", None)
-    assert streams.append(key(run), 9, b"ne\n") == 9, (
-        "streams of a lost rank are closed at their current size"
-    )
+    assert streams.append(key(run), 9, b"ne\n") == 9, "the stream is closed at its size"
     Rank.update(exit_code=0, exited_at=3.0).where(Rank.rank == other.rank).execute()
     executor.perform(MarkLost(run.id, 1, 1, 5.0, "silent"))
     assert ranks(run)[1].exited_at == 3.0
@@ -283,14 +281,18 @@ def test_a_run_ends_with_the_last_exit_of_its_ranks(
     assert (reload(run).finished_at, reload(run).shipped_at) == (ended, 1000.0 if shipped else None)
 
 
+def reason_after(executor: Executor, run: Run, stderr: bytes) -> str:
+    """Return the reason of a run whose rank 1 failed after it had written this to stderr."""
+    streams.append(key(run, 1, "stderr"), 0, stderr)
+    executor.perform(End(run.id, "FAILED", "rank 1 failed", failed_rank=1))
+    return reload(run).reason
+
+
 @pytest.mark.both_databases
 def test_the_reason_ends_with_the_last_stderr_lines(executor: Executor, run: Run) -> None:
     wrote = b"".join(b"line %d\n" % i for i in range(20)) + b"\x00 \xff \xc3\xbc\n"
-    streams.append(key(run, 1, "stderr"), 0, wrote)
-    executor.perform(End(run.id, "FAILED", "rank 1 failed", failed_rank=1))
-    lines = reload(run).reason.splitlines()
     last = [*(f"line {i}" for i in range(11, 20)), "\ufffd \ufffd \u00fc"]
-    assert lines == ["rank 1 failed", *last]
+    assert reason_after(executor, run, wrote).splitlines() == ["rank 1 failed", *last]
 
 
 @pytest.mark.parametrize(
@@ -307,18 +309,15 @@ def test_the_reason_names_the_rank_that_closed_the_connection(
 ) -> None:
     for rank, code in zip(make_ranks(run, ["w-0", "w-1", "w-2"]), codes, strict=True):
         store(rank, exit_code=code, exited_at=700.0)
-    streams.append(key(run, 1, "stderr"), 0, b"RuntimeError: Connection closed by peer\n")
-    executor.perform(End(run.id, "FAILED", "rank 1 failed", failed_rank=1))
-    assert reload(run).reason == f"{culprit}\nRuntimeError: Connection closed by peer"
+    error = "RuntimeError: Connection closed by peer"
+    assert reason_after(executor, run, f"{error}\n".encode()) == f"{culprit}\n{error}"
 
 
 @pytest.mark.parametrize("rank", ["", "[rank1]: "])
 def test_the_reason_does_not_cut_a_traceback_frame(executor: Executor, run: Run, rank: str) -> None:
     frames = [f'  File "{i}.py", line {i}, in f\n    f({i})\n    ^^^^\n' for i in range(9)]
     wrote = "".join(f"{rank}{line}\n" for line in "".join([*frames, "E: no"]).splitlines())
-    streams.append(key(run, 1, "stderr"), 0, wrote.encode())
-    executor.perform(End(run.id, "FAILED", "rank 1 failed", failed_rank=1))
-    first, begin, *_, last = reload(run).reason.splitlines()
+    first, begin, *_, last = reason_after(executor, run, wrote.encode()).splitlines()
     assert (first, last) == ("rank 1 failed", f"{rank}E: no")
     assert begin == f'{rank}  File "6.py", line 6, in f'
 

@@ -71,9 +71,7 @@ def test_workers_are_running_pods_with_a_heartbeat(observer: Observer) -> None:
         ({"uid": "uid-1", "phase": "Terminating"}, False),
     ],
 )
-def test_only_the_current_pod_counts(
-    observer: Observer, change: dict[str, Any], counts: bool
-) -> None:
+def test_only_current_pods_count(observer: Observer, change: dict[str, Any], counts: bool) -> None:
     make_worker("w-0", pod_uid="uid-1")
     assert bool(observer.observe([replace(pod(0), **change)]).workers) is counts
 

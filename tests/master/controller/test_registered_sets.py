@@ -110,11 +110,7 @@ def end_run(state: str = DONE, name: str = "scaling") -> None:
 @pytest.mark.both_databases
 def test_the_next_run_is_submitted_after_the_previous_is_sealed(runner: SetRunner) -> None:
     register()
-    sealed: list[dict[str, Any]] = [
-        {"sealed_at": 1.0},
-        {"archive_problem": "x"},
-        {"finished_at": 1.0},
-    ]
+    sealed: Any = ({"sealed_at": 1.0}, {"archive_problem": "x"}, {"finished_at": 1.0})
     for done, fields in enumerate(sealed, 1):
         runner.look()
         [*_, run] = runs_of()

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
+from typing import Any
 
 import pytest
 
@@ -42,19 +43,12 @@ def texts(receiver: Scripted) -> list[str]:
     return [body["text"] for body in bodies]
 
 
-def end(
-    run: Run,
-    state: str,
-    outcome: Outcome | None = None,
-    *,
-    announces: bool = True,
-    **columns: object,
-) -> None:
+def end(run: Run, state: str, outcome: Outcome | None = None, **columns: Any) -> None:
     """End a run 65 s after its start; with an outcome it is sealed and has summary metrics."""
     figures = asdict(SummaryMetrics(outcome=outcome, best_value=97.25)) if outcome else None
     at = {"started_at": 100.0, "finished_at": 165.0}
-    last = {"state": state, "reason": "", "figures": figures, **at, **columns}
-    lifecycle.end(run.id, announces=announces, **last)
+    last: dict[str, Any] = {"state": state, "reason": "", "figures": figures, "announces": True}
+    lifecycle.end(run.id, **last | at | columns)
 
 
 @pytest.mark.both_databases
@@ -182,9 +176,7 @@ def test_retries_log_no_token(run: Run, caplog: pytest.LogCaptureFixture) -> Non
         wait_for(lambda: warning in caplog.messages, what="the problem in the log")
         with answering(lambda asked: Reply(), port) as receiver:
             wait_for(lambda: receiver.asked, what="the message")
-            wait_for(
-                lambda: not Notification.rows("sent_at IS NULL"), what="the event is marked as sent"
-            )
+            wait_for(lambda: not Notification.rows("sent_at IS NULL"), what="the event was sent")
             assert len(texts(receiver)) == 1
     finally:
         stop.set()

@@ -63,8 +63,6 @@ def test_only_trusted_proxies_may_forward_the_scheme(
     assert "Path=/mlbench;" in cookie
 
 
-def test_a_root_path_like_a_route_is_refused(
-    settings: Settings, prometheus: PrometheusClient
-) -> None:
+def test_a_root_path_like_a_route_fails(settings: Settings, prometheus: PrometheusClient) -> None:
     with pytest.raises(SettingsError, match=r"MLBENCH_ROOT_PATH.*got '/runs/of-ada'"):
         create_app(replace(settings, proxies=Proxies("/runs/of-ada")), prometheus)

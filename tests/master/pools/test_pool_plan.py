@@ -1,7 +1,7 @@
 """The steps that the Kubernetes pool plans for the observed pods."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -31,11 +31,9 @@ def wanted(manifest: PodManifest) -> DesiredPool:
     return make_wanted(manifest)
 
 
-def plan_for(
-    wanted: DesiredPool, *pods: SeenPod, doomed: frozenset[str] = frozenset()
-) -> list[Step]:
+def plan_for(wanted: DesiredPool, *pods: SeenPod, doomed: Iterable[str] = ()) -> list[Step]:
     """Return the steps if Service and StatefulSet are up to date."""
-    return plan(wanted, wanted.service, wanted.stateful_set, pods, doomed, NOW)
+    return plan(wanted, wanted.service, wanted.stateful_set, pods, frozenset(doomed), NOW)
 
 
 def test_missing_objects_are_created(wanted: DesiredPool) -> None:
@@ -96,7 +94,7 @@ def test_pods_of_another_shape_are_deleted(
 
 def test_doomed_pods_are_deleted_and_forcibly_on_dead_nodes(wanted: DesiredPool) -> None:
     pod = make_pod(0, wanted.shape)
-    assert plan_for(wanted, pod, doomed=frozenset({pod.uid})) == [Delete(pod)]
+    assert plan_for(wanted, pod, doomed=[pod.uid]) == [Delete(pod)]
     ending = make_pod(0, OLD, phase="Terminating", ends_by=NOW - OVERDUE_SECONDS)
     assert plan_for(wanted, ending) == [], "the node gets time to end the pod"
     dead = replace(ending, ends_by=NOW - OVERDUE_SECONDS - 1)

@@ -69,11 +69,8 @@ def test_several_containers_are_told_apart_by_what_differs(
     scraped(writer, f"{pod}-other", 2_000, 5, container="third")
     side, worker = f'{CPU}{{container="side\\"car"}}', f'{CPU}{{container="worker"}}'
     series = read(prometheus, pod)
-    assert {name: points[0].value for name, points in series.items()} == {
-        side: "2",
-        worker: "1",
-        "container_threads": "3",
-    }
+    values = {name: points[0].value for name, points in series.items()}
+    assert values == {side: "2", worker: "1", "container_threads": "3"}
     assert list(read(prometheus, pod, Selection(names=(CPU,)))) == [side, worker]
     assert list(read(prometheus, pod, Selection(names=(side,)))) == [side]
     threads = "container_threads"

@@ -25,7 +25,7 @@ def counted(run: Run, recording: Recording, prometheus: PrometheusClient) -> Run
     return run
 
 
-def test_samples_of_another_run(
+def test_samples_of_others(
     counted: Run, recording: Recording, prometheus: PrometheusClient
 ) -> None:
     other = make_run(id=int(f"{counted.id}0"))

@@ -126,9 +126,7 @@ def test_averages_tell_what_they_hide() -> None:
         (["text", "other"], (None, None)),
     ],
 )
-def test_extremes_of_finite_numbers(
-    values: list[str], expected: tuple[str | None, str | None]
-) -> None:
+def test_extremes_are_finite(values: list[str], expected: tuple[str | None, str | None]) -> None:
     assert spread(values, 1) == [expected]
 
 

@@ -154,10 +154,8 @@ def read_record(opened: Any, selection: Selection) -> dict[str, Any]:
     among = selection.metrics
     return {
         f"{metric} @ {rank}": sorted(
-            (*pair, str(series.notes.get(i)))
-            for i, pair in enumerate(
-                zip(series.times_us.tolist(), map(str, series.values.tolist()), strict=True)
-            )
+            (at, str(value), str(series.notes.get(i)))
+            for i, (at, value) in enumerate(zip(series.times_us, series.values, strict=True))
         )
         for metric in opened.metrics
         if not among or metric in among

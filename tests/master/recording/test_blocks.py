@@ -89,9 +89,7 @@ def expected(count: int) -> dict[str, list[object]]:
 
 
 @pytest.mark.both_databases
-def test_exported_small_blocks_are_joined(
-    run: Run, recording: Recording, joined_soon: None
-) -> None:
+def test_exported_blocks_are_joined(run: Run, recording: Recording, joined_soon: None) -> None:
     owner = run_owner(run.id)
     for i in range(20):
         add(run, 5, 5 * i, is_posted=i == 1)

@@ -68,9 +68,10 @@ def sent_times(requests: list[Asked]) -> dict[tuple[str, ...], list[int]]:
     return times
 
 
-@pytest.mark.parametrize(
-    "fault", [answers(429), CUT, STORE_AND_CUT, STORE_AND_FAIL, NO_HTTP, BREAK_OFF]
-)
+FAULTS = [answers(429), CUT, STORE_AND_CUT, STORE_AND_FAIL, NO_HTTP, BREAK_OFF]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
 def test_samples_wait_in_order(case: Case, faulty: FaultyPrometheus, fault: Fault) -> None:
     case.record_some()
     case.recording.index_all()
@@ -131,9 +132,8 @@ def test_a_fault_in_the_midst_of_a_refusal(case: Case, faulty: FaultyPrometheus)
     refused = theirs._replace(value="3")
     assert in_record(case.run.id) == ours
     assert in_record(case.run.id, only=True) == {refused: 1}
-    assert in_prometheus(faulty.target, case.run.id) == ours - Counter([refused]) + Counter(
-        [theirs]
-    )
+    expected = ours - Counter([refused]) + Counter([theirs])
+    assert in_prometheus(faulty.target, case.run.id) == expected
 
 
 @pytest.mark.parametrize(("header", "seconds"), [("7", 7.0), ("100000000", 60.0), ("0", 0.2)])

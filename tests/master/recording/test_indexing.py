@@ -110,9 +110,7 @@ def test_a_deleted_run_is_skipped(run: Run, recording: Recording) -> None:
     assert not Block.select().exists()
 
 
-def test_a_failing_stream_delays_no_other(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_stream_delays_none(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     good, bad, better = (make_run() for _ in range(3))
     for run in (good, bad, better):
         record(run, line(time.time(), a=1))

@@ -34,9 +34,7 @@ def test_the_first_series_are_admitted(run: Run) -> None:
     assert not admit("pod/w-0", KEYS, most=6)
 
 
-def test_bytes_wait_for_the_index(
-    run: Run, recording: Recording, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_waiting_bytes(run: Run, recording: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = record(run, line(time.time(), a=1))
     Stream.create(owner=run_owner(run.id), attempt=1, rank=0, name="stdout", size=1000)
     assert waiting_bytes() == stream.size

@@ -200,13 +200,11 @@ def test_of_many_malformed_lines_the_first_are_shown() -> None:
 _TOO_LARGE = ("1e400", "18446744073709551617", "9" * 4300)
 
 
-@pytest.mark.parametrize(
-    ("number", "meant"),
-    [*zip(_TOO_LARGE, _TOO_LARGE, strict=True), ("Infinity", math.inf)],
-)
-def test_numbers_that_no_float_holds_become_texts(number: str, meant: float | str) -> None:
+@pytest.mark.parametrize("number", [*_TOO_LARGE, "Infinity"])
+def test_numbers_that_no_float_holds_become_texts(number: str) -> None:
     name = "ü" * 200  # the longest
     line = f'{{"name":"{name}","value":{number},"time":1}}'
+    meant = math.inf if number == "Infinity" else number
     assert parse(line) == [Sample(name, "0", 1_000_000, meant)]
 
 

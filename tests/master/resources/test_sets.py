@@ -141,10 +141,12 @@ def test_unknown_sets_are_not_found(api: TestClient) -> None:
         assert (answer.status_code, answer.json["message"]) == (404, "name: set 'other' not found")
 
 
-SWEPT = [
-    {"num_workers": 1, "seed": 1, "swept": {"learning-rate": rate, "cpus": "1"}}
-    for rate in ("0.1", "0.2")
-]
+def slot(**swept: str) -> dict[str, Any]:
+    values = {key.replace("_", "-"): value for key, value in swept.items()}
+    return {"num_workers": 1, "seed": 1, "swept": values}
+
+
+SWEPT = [slot(learning_rate=rate, cpus="1") for rate in ("0.1", "0.2")]
 
 
 def test_a_run_of_a_sweep_has_its_swept_values(api: TestClient) -> None:
@@ -159,8 +161,7 @@ def test_a_run_of_a_sweep_has_its_swept_values(api: TestClient) -> None:
 
 def swept(**values: str) -> dict[str, Any]:
     """Return the slots of a sweep with one run."""
-    slot = {"num_workers": 1, "seed": 1}
-    return {"slots": [{**slot, "swept": {k.replace("_", "-"): v for k, v in values.items()}}]}
+    return {"slots": [slot(**values)]}
 
 
 TWICE = "slots: seeds must be unique (got seed 1 twice)"

@@ -29,11 +29,8 @@ from tests.support.rows import key, line, make_ranks, make_run, post, record, re
 _TARGET = {"metric": "acc", "value": 97.0, "lower_is_better": False}
 # Alerts need Prometheus, and these runs have no diagnosis.
 _OTHERS = {"/api/runs/{run_id:int}/alerts", "/api/runs/{run_id:int}/diagnosis"}
-_OF_RUN = [
-    path
-    for method, path in USER_ROUTES
-    if method == "GET" and "{run_id" in path and path not in _OTHERS
-]
+_READ = [path for method, path in USER_ROUTES if method == "GET"]
+_OF_RUN = [path for path in _READ if "{run_id" in path and path not in _OTHERS]
 _OF_RUNS = [
     *("/api/runs", "/api/runs/counts", "/api/runs/fields", "/api/info/storage"),
     *("/api/metrics?metric_type=run", "/api/metrics?metric_type=run&format=csv"),
@@ -57,11 +54,10 @@ def make_recorded(recording: Recording, **last: Any) -> Run:
     run = make_run(target=_TARGET, created_at=begin, started_at=begin)
     make_ranks(run, assigned_at=begin)
     for rank in (0, 1):
-        recorded = b"".join(
-            line(begin + s, step=s, acc=s, train_seconds=s / 2, loss=1 / s) for s in range(1, 60)
-        )
-        recorded += line(begin + 59.0004, acc=97.5) + line(begin + 60, note="a text")
-        record(run, recorded + line(begin - 40 * 3600, old=1), rank=rank)
+        for s in range(1, 60):
+            record(run, line(begin + s, step=s, acc=s, train_seconds=s / 2, loss=1 / s), rank)
+        odd = line(begin + 59.0004, acc=97.5) + line(begin + 60, note="a text")
+        record(run, odd + line(begin - 40 * 3600, old=1), rank)
     posted = Sample("posted", "", OLD_US, 1.0, True, {"k": "v"})
     post(run_owner(run.id), [posted])
     streams.append(key(run, 1, "stdout"), 0, b"text\n")

@@ -63,9 +63,7 @@ def test_unknown_ranks_attempts_and_streams_are_not_found(
 
 @pytest.mark.parametrize("field", ["attempt", "offset"])
 @pytest.mark.parametrize("value", ["-1", "x", "", "9" * 19, None])
-def test_an_invalid_parameter_is_named(
-    api: TestClient, assigned: Run, field: str, value: str | None
-) -> None:
+def test_invalid_parameters(api: TestClient, assigned: Run, field: str, value: str | None) -> None:
     params: dict[str, Any] = {field: value}
     answer = ship(api, assigned.id, b"abc", **params)
     assert answer.status_code == 400
@@ -82,9 +80,7 @@ def test_bodies_are_limited(api: TestClient, assigned: Run) -> None:
 @pytest.mark.parametrize(
     ("name", "uid"), [("w-1", "uid-1"), ("w-0", "uid-0"), ("w-0", ""), ("other", "uid-1")]
 )
-def test_a_pod_may_ship_only_for_its_own_rank(
-    api: TestClient, run: Run, name: str, uid: str
-) -> None:
+def test_a_pod_ships_only_for_its_rank(api: TestClient, run: Run, name: str, uid: str) -> None:
     make_ranks(run, pod_uid="uid-1")
     answer = ship(api, run.id, b"abc", headers=as_pod(name, uid))
     assert answer.status_code == 403

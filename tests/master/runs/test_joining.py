@@ -217,14 +217,10 @@ def test_an_external_run_does_not_occupy_the_pool(database: Database) -> None:
     assert observe().idle == 0
 
 
-def test_a_pod_may_ship_only_for_its_own_rank(api: TestClient, database: Database) -> None:
+def test_a_pod_ships_only_for_its_rank(api: TestClient, database: Database) -> None:
     mine, other = come(0), come(0, key="other")
 
     come(1)
-    for run_id, rank, status in (
-        (mine.run_id, 0, 200),
-        (mine.run_id, 1, 403),
-        (other.run_id, 0, 403),
-    ):
-        headers = as_pod(mine.pod, JOB["uid"])
-        assert ship(api, run_id, b"text", "stdout", rank, headers).status_code == status
+    headers = as_pod(mine.pod, JOB["uid"])
+    for job, rank, status in ((mine, 0, 200), (mine, 1, 403), (other, 0, 403)):
+        assert ship(api, job.run_id, b"text", "stdout", rank, headers).status_code == status

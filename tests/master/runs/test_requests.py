@@ -9,6 +9,7 @@ from mlbench_master.errors import BadFieldError
 from mlbench_master.runs.admission import validate_against_limits
 from mlbench_master.runs.requests import RunRequest, kubernetes_name
 from mlbench_master.settings import InstallationLimits
+from tests.support.known import known
 
 LIMITS = InstallationLimits(workers=4, cpus=2)
 CUSTOM = {
@@ -27,8 +28,7 @@ def order(**fields: Any) -> RunRequest:
 
 def test_a_name_is_enough() -> None:
     found = order()
-    assert found.task is not None
-    assert found.task.name == "digits"
+    assert known(found.task).name == "digits"
     assert (found.num_workers, found.num_cpus, found.all_args) == (2, None, {})
     assert (found.backend_name, found.runs_on_all) == ("gloo", True)
     validate_against_limits(found, LIMITS)
@@ -182,8 +182,7 @@ def test_seed_and_light_target_are_arguments_of_the_task() -> None:
 def test_a_benchmark_or_its_image(fields: dict[str, Any], name: str, args: dict[str, str]) -> None:
     found = order(**fields)
     validate_against_limits(found, LIMITS)
-    assert found.task is not None
-    assert (found.task.name, found.all_args, found.is_custom) == (name, args, False)
+    assert (known(found.task).name, found.all_args, found.is_custom) == (name, args, False)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from mlbench.contract.conversion import convert
 from mlbench_master.database.models import MasterUptime, Pod, Rank, Run, Stream, Worker
 from mlbench_master.recording import streams
 from mlbench_master.runs.worker_reports import Report, decide, is_steady, next_ship_seconds, poll
+from tests.support.known import known
 from tests.support.rows import key, make_ranks, make_run, see_pod
 
 IDLE = Report(state="idle", ip="127.0.0.1")
@@ -84,8 +85,7 @@ def test_all_polls_of_a_run(run: Run, rank_0: Rank) -> None:
     going = poll("w-0", report("running", run))
     assert (going.do, going.assignment) == ("wait", None)
     assert reload(rank_0).reported
-    reported_at = reload(rank_0).reported_at
-    assert reported_at is not None
+    reported_at = known(reload(rank_0).reported_at)
     assert rank_0.assigned_at <= reported_at <= time.time()
     poll("w-0", report("running", run))
     assert reload(rank_0).reported_at == reported_at

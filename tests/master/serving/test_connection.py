@@ -74,14 +74,11 @@ def test_an_unread_body_is_not_the_next_request(pair: tuple[Connection, socket.s
     assert conn.request.path == "/next"
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        ["Transfer-Encoding: chunked"],
-        ["Content-Length: 5", "Expect: 100-continue"],
-        [f"Content-Length: {(4 << 20) + 1}"],
-    ],
-)
+CHUNKED, LARGE = "Transfer-Encoding: chunked", f"Content-Length: {(4 << 20) + 1}"
+LATER = ["Content-Length: 5", "Expect: 100-continue"]
+
+
+@pytest.mark.parametrize("lines", [[CHUNKED], [LARGE], LATER])
 def test_bodies_of_unknown_or_large_size_use_the_slow_bulkhead(
     pair: tuple[Connection, socket.socket], lines: list[str]
 ) -> None:
