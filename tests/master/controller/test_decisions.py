@@ -289,6 +289,9 @@ def test_ranks_that_miss_the_deadline_are_stopped(deadline: float, grace: float,
         assert decide_for(run) == [StopRanks(7)]
 
 
+# --- Ends ---
+
+
 OVER = replace(exited(0), silent=100.0, forgotten=True)
 BACK = replace(lost(), seen_at=NOW, silent=0.0, exit_code=0, streams_complete=True)
 SEVERAL = replace(exited(3), has_several=True)
@@ -308,20 +311,21 @@ SILENT = "rank 1 is lost: no report from w-1 for 31 s"
         # A worker with several ranks has the name of its pod.
         (with_ranks(OVER, SEVERAL), End(7, "FAILED", "w-1 exited with code 3", 1)),
         (with_ranks(OVER, replace(SEVERAL, failure=NO)), End(7, "FAILED", f"w-1: {NO}")),
-        # For a stopped run, exit codes do not matter.
+        # Stopped by its user: exit codes do not matter.
         *(
             (with_ranks(*ranks, stop_requested=True), End(7, "STOPPED"))
             for ranks in ([exited(-15)] * 2, [exited(0)] * 2, [exited(1), lost()])
         ),
-        (stopped(exited(-15), exited(-15), stop_requested=True), End(7, "STOPPED")),
+        # Past its deadline, but not stopped by the controller.
+        (past(5, exited(0), exited(0)), End(7, "FINISHED")),
+        (past(32, exited(-9, NOW - 20), exited(-15)), End(7, "FAILED", KILLED, 0)),
+        # Stopped at its deadline: exit codes do not matter.
         *(
             (stopped(exited(code), exited(0), max_restarts=restarts), End(7, "FINISHED", DEADLINE))
             for code in (0, 1, -15)
             for restarts in (0, 1)
         ),
-        # The controller has not stopped these at their deadline.
-        (past(5, exited(0), exited(0)), End(7, "FINISHED")),
-        (past(32, exited(-9, NOW - 20), exited(-15)), End(7, "FAILED", KILLED, 0)),
+        (stopped(exited(-15), exited(-15), stop_requested=True), End(7, "STOPPED")),
         (stopped(exited(-15, NOW), lost()), End(7, "FAILED", f"{DEADLINE}; {SILENT}", 1)),
         (stopped(CUT_SHORT), End(7, "FAILED", f"{DEADLINE}; rank 0 on w-0: its file was replaced")),
     ],
