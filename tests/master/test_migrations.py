@@ -219,11 +219,8 @@ def test_a_migrated_database_has_the_newest_schema(first_release: Database, had:
 
 
 def _indexes(opened: Database) -> set[tuple[str, tuple[str, ...], bool]]:
-    return {
-        (table, tuple(index.columns), index.unique)
-        for table in opened.get_tables()
-        for index in opened.get_indexes(table)
-    }
+    indexes = [index for table in opened.get_tables() for index in opened.get_indexes(table)]
+    return {(index.table, tuple(index.columns), index.unique) for index in indexes}
 
 
 @pytest.mark.parametrize("had", [[], ["0001_posted_samples", "0010_settled"]])

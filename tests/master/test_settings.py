@@ -135,11 +135,7 @@ def test_invalid_values_are_named(name: str, value: str) -> None:
         Settings.from_environ(ENVIRON | {"MLBENCH_POOL": "kubernetes", name: value})
 
 
-CLUSTER = {
-    "MLBENCH_WORKER_MANIFEST": "/etc/mlbench/worker.json",
-    "MLBENCH_NAMESPACE": "here",
-    "MLBENCH_OWNER": "r-mlbench-master",
-}
+CLUSTER = {"MLBENCH_WORKER_MANIFEST": "/a.json", "MLBENCH_NAMESPACE": "a", "MLBENCH_OWNER": "b"}
 
 
 @pytest.mark.parametrize("name", CLUSTER)

@@ -84,11 +84,8 @@ def test_the_metrics_of_a_run_are_listed(api: TestClient, run: Run, recording: R
     record(run, line(now, step=1, loss=0.5, note="text"), rank=1)
     post(run_owner(run.id), [Sample("loss", "", round(now * 1e6), 1.0)])
     recording.run_all()
-    expected = [
-        {"name": "loss", "has_ranks": False},
-        {"name": "note", "has_ranks": True},
-        {"name": "step", "has_ranks": True},
-    ]
+    metrics = {"loss": False, "note": True, "step": True}
+    expected = [{"name": name, "has_ranks": has_ranks} for name, has_ranks in metrics.items()]
     assert api.simulate_get(f"/api/runs/{run.id}/metrics/").json == expected
     assert api.simulate_get(f"/api/runs/{make_run().id}/metrics/").json == []
 

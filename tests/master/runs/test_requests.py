@@ -12,11 +12,8 @@ from mlbench_master.settings import InstallationLimits
 from tests.support.known import known
 
 LIMITS = InstallationLimits(workers=4, cpus=2)
-CUSTOM = {
-    "image_name": "custom_image",
-    "custom_image_name": "local",
-    "custom_image_command": "python main.py --rank {rank}",
-}
+CUSTOM = {"image_name": "custom_image", "custom_image_name": "local"}
+CUSTOM["custom_image_command"] = "python main.py --rank {rank}"
 
 
 MINE = {"backend": "custom_backend", "custom_backend": "mine"}

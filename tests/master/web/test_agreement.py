@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from importlib.resources import files
+from itertools import chain
 from typing import Any
 
 from grafana import build
@@ -65,10 +66,6 @@ def test_linked_panels_and_variables_are_in_the_dashboards() -> None:
     assert boards <= set(_BOARDS)
     assert panels
     assert panels <= set(_panels(_BOARDS["mlbench-run"]))
-    there = {
-        variable["name"]
-        for uid in ("mlbench-run", "mlbench-compare")
-        for variable in _BOARDS[uid]["templating"]["list"]
-    }
+    lists = [_BOARDS[uid]["templating"]["list"] for uid in ("mlbench-run", "mlbench-compare")]
     assert variables == {"run_id", "metric", "newest"}
-    assert variables <= there
+    assert variables <= {variable["name"] for variable in chain(*lists)}
