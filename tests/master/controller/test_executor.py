@@ -165,6 +165,10 @@ TEMPLATE = "train --run_id {run_id} 'a b' --rank={rank} {hosts} {backend} {x} {}
             ["train", "--run_id", "8", "a b", "--rank=1", "10.0.0.1,10.0.0.2", "nccl", "{x}", "{}"],
         ),
         ({"command": "t", "gpu_enabled": True, "light_target": True}, 1, ["t", "--gpu", "--light"]),
+        *(
+            ({"command": "t {seed}", "seed": 7}, 1, ["t", "7"]),
+            ({"command": "{seed}"}, 1, ["{seed}"]),
+        ),
         *((MPI, 0, ["mpirun", "train"]), (MPI, 1, ["true"])),
     ],
 )
