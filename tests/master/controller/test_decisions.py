@@ -355,7 +355,7 @@ def test_workers_stay_until_the_run_ends_unless_lost() -> None:
     """The next attempt needs the checkpoints on the workers, also if ``min_workers`` is lowered."""
     run = with_ranks(RUNNING, exited(0), lost())
     assert size_pool(replace(WORLD, runs=(run,))).busy == {"uid-0", "uid-1"}
-    ranks = (RUNNING, replace(RUNNING, worker="w-3", pod_uid="uid-3"))
+    ranks = (RUNNING, replace(exited(1), worker="w-3", pod_uid="uid-3"))
     policy = replace(POLICY, min_workers=1)
     observed = replace(WORLD, runs=(replace(RUN, ranks=ranks),), policy=policy)
     assert size_pool(observed) == Scale(4, WorkerSpec(), frozenset({"uid-0", "uid-3"}))

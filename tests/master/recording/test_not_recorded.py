@@ -26,6 +26,7 @@ def found(run: Run) -> NotRecorded | None:
 
 
 _UNKNOWN = NotRecorded("1 malformed line", malformed_lines=1)
+_MALFORMED = NotRecorded("300 malformed lines", malformed_lines=300)
 _UNTIMED = NotRecorded("2 ranks' communication on GPUs", untimed_gpu_ranks=2)
 
 
@@ -33,7 +34,7 @@ _UNTIMED = NotRecorded("2 ranks' communication on GPUs", untimed_gpu_ranks=2)
     ("lines", "expected"),
     [
         ([line(1.0, a=1, text="x")], None),
-        ([b"no JSON\n" * 150] * 2, NotRecorded("300 malformed lines", malformed_lines=300)),
+        ([line(1.0, a=1) + b"no JSON\n" * 150] * 2, _MALFORMED),
         (
             [stated(unread_files=1, refused_calls=2), stated(unread_files=2, unanswered_calls=1)],
             NotRecorded(
