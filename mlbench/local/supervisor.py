@@ -151,7 +151,13 @@ class Supervisor:
         config = (source / "prometheus.yml").read_text()
         added = f"global:\n  external_labels: {json.dumps(labels)}\n"
         write_atomically(home / "prometheus.yml", config.replace("global:\n", added, 1))
-        write_atomically(self._home.scrape_jobs, _scrape_jobs(source, home))
+        # For another Prometheus, which has a job of itself: with absolute paths. A path in JSON is
+        # also one in YAML.
+        _, job, jobs = config.partition("  - job_name: master\n")
+        jobs = re.sub(
+            r"\[(targets/\w+\.json)\]", lambda match: json.dumps([str(home / match[1])]), jobs
+        )
+        write_atomically(self._home.scrape_jobs, f"scrape_configs:\n{job}{jobs}")
         managers = alertmanager_targets(os.environ.get(names.ENV_ALERTMANAGERS, ""))
         write_atomically(home / "targets" / "alertmanagers.json", json.dumps(managers))
         # The last stack may have had an Alertmanager.
@@ -306,16 +312,6 @@ class Supervisor:
                 child.process.kill()
                 child.process.wait()
             log.info("ended %s", child.service.name)
-
-
-def _scrape_jobs(source: Path, home: Path) -> str:
-    """Return the jobs of prometheus.yml with absolute paths, except Prometheus's job of itself."""
-    _, job, jobs = (source / "prometheus.yml").read_text().partition("  - job_name: master\n")
-    # A path in JSON is also one in YAML.
-    jobs = re.sub(
-        r"\[(targets/\w+\.json)\]", lambda match: json.dumps([str(home / match[1])]), jobs
-    )
-    return f"scrape_configs:\n{job}{jobs}"
 
 
 def _begin_service(supervisor: int, cores: frozenset[int] | None) -> None:
