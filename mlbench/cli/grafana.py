@@ -47,7 +47,18 @@ def install(
         archive = replace(archive, url=mirror)
     if background:
         if not find_grafana(home=home):
-            _install_in_background(home, archive)
+            # A process that outlives this one, and writes to a log.
+            home.make()
+            home.logs.mkdir(exist_ok=True)
+            again = ("mlbench", "grafana", "install", "--mirror", archive.url)
+            with (home.logs / "grafana-install.log").open("ab") as log:
+                subprocess.Popen(
+                    [sys.executable, "-P", "-m", *again],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
         return
     was_installed = grafana_archive.is_installed(home, archive)
     if not was_installed:
@@ -69,21 +80,6 @@ def install(
         "`mlbench up` starts it with the dashboards, after `mlbench down` if a stack is running.",
         as_json=json,
     )
-
-
-def _install_in_background(home: Home, archive: grafana_archive.GrafanaArchive) -> None:
-    """Start the installation as a process that outlives this one, and writes to a log."""
-    home.make()
-    home.logs.mkdir(exist_ok=True)
-    command = [sys.executable, "-P", "-m", "mlbench", "grafana", "install", "--mirror", archive.url]
-    with (home.logs / "grafana-install.log").open("ab") as log:
-        subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
 
 
 @app.command(cls=Command)
