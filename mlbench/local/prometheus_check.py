@@ -34,7 +34,8 @@ def missing_settings(call: Call) -> list[str]:
     missing = []
     if flags.get("web.enable-remote-write-receiver") != "true":
         missing.append("It takes no samples. Start it with --web.enable-remote-write-receiver.")
-    if _milliseconds(window[1] if window else "0s") < PAST_MS:
+    parts = re.findall(r"(\d+)(ms|[smhdwy])", window[1]) if window else []  # such as 1d12h
+    if sum(int(number) * _UNIT_MS[unit] for number, unit in parts) < PAST_MS:
         missing.append(
             "It may refuse late samples. "
             "Set storage.tsdb.out_of_order_time_window in its configuration to 24h."
@@ -80,9 +81,3 @@ def check(url: str, home: Home) -> list[str]:
             "its configuration."
         )
     return missing
-
-
-def _milliseconds(duration: str) -> int:
-    """Convert a duration as Prometheus writes it, such as ``1d12h``."""
-    parts = re.findall(r"(\d+)(ms|[smhdwy])", duration)
-    return sum(int(number) * _UNIT_MS[unit] for number, unit in parts)
