@@ -147,8 +147,11 @@ def labels_of(configs: Sequence[Configuration], points: Sequence[SweepPoint]) ->
         others = zip(configs, shapes, strict=True)
         alike = [other for other, label in others if label == shape and other is not config]
         parts = [shape]
-        for name in sorted(config.facts, key=_label_order):
-            value = config.facts[name]
+        # Settings come first, then the code, which says less. The command is last: it is long.
+        for name, value in sorted(
+            config.facts.items(),
+            key=lambda fact: (fact[0] == COMMAND, not is_learned(fact[0]), fact[0] == CODE),
+        ):
             same = [other for other in alike if not _differ(other.facts, {name: value})]
             if len(same) < len(alike):
                 # The first digits of a commit identify it.
@@ -157,15 +160,6 @@ def labels_of(configs: Sequence[Configuration], points: Sequence[SweepPoint]) ->
                 alike = same
         labels.append(", ".join(parts))
     return labels
-
-
-def _label_order(name: str) -> tuple[bool, bool, bool]:
-    """Return the sort key of an attribute in labels.
-
-    Attributes of learning come first: settings, then the code, which says less. The command is last
-    because it is long.
-    """
-    return name == COMMAND, not is_learned(name), name == CODE
 
 
 # --- Judgement ---
