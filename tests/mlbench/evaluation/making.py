@@ -46,6 +46,11 @@ def columns(**series: Mapping[float, float]) -> Columns:
     return found
 
 
+def on_both(**series: Mapping[float, float]) -> dict[str, Any]:
+    """Return the series of ranks 0 and 1, which recorded the same values."""
+    return {f"{name}_{rank}": values for name, values in series.items() for rank in (0, 1)}
+
+
 def make_run(**given: Any) -> RunRow:
     """Return a started run of ``steps`` with these fields."""
     return RunRow(**{"id": 1, "name": "made", "benchmark": "steps", "state": "STARTED", **given})

@@ -12,7 +12,7 @@ from mlbench.contract.records import Interference
 from mlbench.contract.results import Breakdown, Goodput
 from mlbench.evaluation.goodput import breakdown_of, goodput_of, largest
 from mlbench.evaluation.inputs import Column, Columns, InjectedFault, Processes, RankRow, RunRow
-from tests.mlbench.evaluation.making import START, at_us, columns
+from tests.mlbench.evaluation.making import START, at_us, columns, on_both
 from tests.support.known import known
 from tests.support.rows import QUIET
 
@@ -36,13 +36,11 @@ def row(
 
 
 def goodput(
-    *rows: RankRow,
-    ended: float = 41,
-    run: Mapping[str, Any] | None = None,
-    **series: Values,
+    *rows: RankRow, ended: float | None = None, run: Mapping[str, Any] = _RUN, **series: Values
 ) -> Goodput:
-    found = goodput_of(RunRow(**{**_RUN, **(run or {})}), rows, START + ended, columns(**series))
-    return known(found)
+    """Return the goodput of a run until a time, by default the end of its last rank."""
+    until = max(row.exited_at or 0.0 for row in rows) if ended is None else START + ended
+    return known(goodput_of(RunRow(**{**_RUN, **run}), rows, until, columns(**series)))
 
 
 def of(found: Goodput, rank: int = 0, attempt: int = 1) -> dict[str, float]:
@@ -53,6 +51,7 @@ def of(found: Goodput, rank: int = 0, attempt: int = 1) -> dict[str, float]:
 def test_a_run_without_failures() -> None:
     usage = goodput(
         row(),
+        ended=41,
         run={"room_at": START - 2},
         train_seconds_0={5: 0, 20: 13, 38: 28},
         compile_seconds_0={5: 1.5, 38: 1.5},
@@ -79,31 +78,22 @@ _KILLED = (
     row(1, 2, began=36, ended=60),
 )
 _CLOCKS: Values = {4: 0, 14: 10, 15: 11, 29: 25, 40: 11, 58: 29}
-_COUNTS: Values = {4: 0, 14: 100, 29: 240, 40: 100, 58: 280}
-_STEPS: Mapping[str, Values] = {
-    "step_0": _COUNTS,
-    "step_1": _COUNTS,
-    "checkpoint_step_0": {15: 100},
-    "checkpoint_step_1": {15: 100},
-    "restored_step_0": {39.5: 100},
-    "restored_step_1": {39.5: 100},
+_RESTORED: Mapping[str, Any] = {
+    "ended": 61,
+    "run": {"attempt": 2},
+    **on_both(
+        step={4: 0, 14: 100, 29: 240, 40: 100, 58: 280},
+        checkpoint_step={15: 100},
+        restored_step={39.5: 100},
+        train_seconds=_CLOCKS,
+        checkpoint_seconds={14: 0, 15: 1, 29: 1, 40: 1, 58: 1},
+    ),
 }
-_SAVING: Values = {14: 0, 15: 1, 29: 1, 40: 1, 58: 1}
 _FIRST = {"start": 1, "initialization": 3, "compute": 10, "checkpoint": 1, "lost": 15}
 
 
 def test_work_after_the_checkpoint_is_lost() -> None:
-    usage = goodput(
-        *_KILLED,
-        ended=61,
-        run={"attempt": 2},
-        train_seconds_0=_CLOCKS,
-        train_seconds_1=_CLOCKS,
-        checkpoint_seconds_0=_SAVING,
-        checkpoint_seconds_1=_SAVING,
-        restore_seconds_0={40: 2, 58: 2},
-        **_STEPS,
-    )
+    usage = goodput(*_KILLED, **_RESTORED, restore_seconds_0={40: 2, 58: 2})
     assert of(usage) == pytest.approx(_FIRST | {"detection": 3, "restart": 3}, abs=2e-6)
     assert of(usage, rank=1) == of(usage)
     second = {"start": 1, "initialization": 1, "restore": 2, "compute": 18, "idle": 3}
@@ -154,9 +144,7 @@ def test_the_rank_that_communicates_least_does_not_wait() -> None:
     usage = goodput(
         row(0, ended=22),
         row(1, ended=22),
-        ended=22,
-        train_seconds_0=clock,
-        train_seconds_1=clock,
+        **on_both(train_seconds=clock),
         communication_seconds_0={2: 0, 12: 5, 22: 6},
         communication_seconds_1={2: 0, 12: 1, 22: 4},
     )
@@ -166,14 +154,15 @@ def test_the_rank_that_communicates_least_does_not_wait() -> None:
 
 
 def test_unrecorded_time_is_unknown() -> None:
-    silent = goodput(row())
+    silent = goodput(row(), ended=41)
     assert (of(silent)["unknown"], silent.share) == (39, None)
     active = {"state": "STARTED"}
-    assert of(goodput(row(ended=None), run=active))["initialization"] == 40
+    assert of(goodput(row(ended=None), ended=41, run=active))["initialization"] == 40
     clock: Values = {5: 0, 30: 25}
-    running = of(goodput(row(ended=None), run=active, train_seconds_0=clock))
+    running = of(goodput(row(ended=None), ended=41, run=active, train_seconds_0=clock))
     assert (running["compute"], running["unknown"]) == (25, 11)
-    stopped = of(goodput(row(exit_code=-15), run={"state": "STOPPED"}, train_seconds_0=clock))
+    ended: Any = {"ended": 41, "run": {"state": "STOPPED"}}
+    stopped = of(goodput(row(exit_code=-15), **ended, train_seconds_0=clock))
     assert (stopped["unknown"], stopped["idle"], stopped.get("detection")) == (10, 1, None)
 
 
@@ -181,9 +170,7 @@ def test_processes_restarted_by_torchrun() -> None:
     restarted = row(processes=Processes((0, 1), {"0": START + 2, "2": START + 21}))
     clock: Values = {4: 0, 14: 10, 25: 5, 40: 20}
     steps: Values = {4: 0, 9: 50, 9.1: 51, 14: 100, 25: 51, 40: 200}
-    found = goodput(
-        restarted, train_seconds_0=clock, train_seconds_1=clock, step_0=steps, step_1=steps
-    )
+    found = goodput(restarted, ended=41, **on_both(train_seconds=clock, step=steps))
     expected = {"start": 1, "initialization": 7, "compute": 20.1, "lost": 4.9}
     assert of(found) == expected | {"restart": 7, "idle": 1}
     assert (found.ranks[0].restarts, found.ranks[0].again_seconds) == (2, 4)
@@ -193,22 +180,20 @@ def test_processes_restarted_by_torchrun() -> None:
 def test_buckets_add_up_to_the_microsecond(seed: int) -> None:
     random = Random(seed)  # noqa: S311 - reproducible
     for _ in range(50):
-        check_adds_up(random)
-
-
-def check_adds_up(random: Random) -> None:
-    rows, series, ended = history(random)
-    run = RunRow(**_RUN | {"attempt": rows[-1].attempt, "state": random.choice(names.RUN_STATES)})
-    usage = known(goodput_of(run, rows, START + ended, series))
-    sums = []
-    for rank in {entry.rank for entry in rows}:
-        seconds = [us for part in usage.ranks if part.rank == rank for us in part.seconds.values()]
-        assert min(seconds) > 0
-        sums.append(sum(round(duration * 1e6) for duration in seconds))
-        assigned_us = min(round(row.assigned_at * 1e6) for row in rows if row.rank == rank)
-        assert sums[-1] == at_us(ended) - max(assigned_us, at_us(-3))
-    assert sum(round(duration * 1e6) for duration in usage.seconds.values()) == sum(sums)
-    assert usage.share is None or 0 <= usage.share <= 1
+        rows, series, ended = history(random)
+        state = random.choice(names.RUN_STATES)
+        run = RunRow(**_RUN | {"attempt": rows[-1].attempt, "state": state})
+        usage = known(goodput_of(run, rows, START + ended, series))
+        sums = []
+        for rank in {entry.rank for entry in rows}:
+            parts = [part.seconds.values() for part in usage.ranks if part.rank == rank]
+            seconds = [duration for part in parts for duration in part]
+            assert min(seconds) > 0
+            sums.append(sum(round(duration * 1e6) for duration in seconds))
+            assigned_us = min(round(row.assigned_at * 1e6) for row in rows if row.rank == rank)
+            assert sums[-1] == at_us(ended) - max(assigned_us, at_us(-3))
+        assert sum(round(duration * 1e6) for duration in usage.seconds.values()) == sum(sums)
+        assert usage.share is None or 0 <= usage.share <= 1
 
 
 def history(random: Random) -> tuple[list[RankRow], Columns, float]:
@@ -218,22 +203,15 @@ def history(random: Random) -> tuple[list[RankRow], Columns, float]:
     for attempt in range(1, random.randint(2, 5)):
         length = random.uniform(0.1, 100)
         for rank in range(ranks):
-            several = Processes(
-                (2 * rank, 2 * rank + 1), {"1": START + at + random.uniform(0, length)}
-            )
-            rows.append(
-                row(
-                    rank,
-                    attempt,
-                    at,
-                    at + random.uniform(0, length),
-                    reported_at=random.choice([None, START + at + random.uniform(0, 5)]),
-                    exit_code=random.choice([0, 0, 1, -9]),
-                    lost=random.choice(["", "", "silent"]),
-                    processes=random.choice([None, several]),
-                    clock_ahead=random.choice([0.0, 0.0, 3.0]),
-                )
-            )
+            begun = {"1": START + at + random.uniform(0, length)}
+            several = Processes((2 * rank, 2 * rank + 1), begun)
+            reported_at = random.choice([None, START + at + random.uniform(0, 5)])
+            more: dict[str, Any] = {"exit_code": random.choice([0, 0, 1, -9])}
+            more |= {"lost": random.choice(["", "", "silent"])}
+            more |= {"processes": random.choice([None, several])}
+            more |= {"clock_ahead": random.choice([0.0, 0.0, 3.0])}
+            exited = at + random.uniform(0, length)
+            rows.append(row(rank, attempt, at, exited, reported_at=reported_at, **more))
         at += length + random.random()
     metrics = [names.TRAIN_SECONDS, names.CHECKPOINT_STEP, names.RESTORED_STEP]
     for metric in [*metrics, *map(names.phase_metric, PHASES)]:
@@ -247,9 +225,10 @@ def history(random: Random) -> tuple[list[RankRow], Columns, float]:
     return rows, series, at + random.random()
 
 
-def fault(text: str, at: float, rank: int = 0) -> InjectedFault:
-    """Return a fault that was injected in the first attempt."""
-    return InjectedFault(rank, text, at=START + at, attempt=1)
+def faults(*injected: tuple[str, float, int]) -> Mapping[str, Any]:
+    """Return a run's column of these faults: each with its time and rank, in the first attempt."""
+    of_run = [InjectedFault(rank, text, at=START + at, attempt=1) for text, at, rank in injected]
+    return {"injected": tuple(of_run)}
 
 
 def test_time_while_a_rank_is_stopped_is_not_goodput() -> None:
@@ -257,10 +236,8 @@ def test_time_while_a_rank_is_stopped_is_not_goodput() -> None:
     usage = goodput(
         row(0, ended=32),
         row(1, ended=32),
-        ended=32,
-        run={"injected": (fault("stop:5s", 10, 0), fault("stop:5s", 20, 1))},
-        train_seconds_0={2: 0, 10: 8, 15: 13, 20: 18, 25: 23, 32: 30},
-        train_seconds_1={2: 0, 10: 8, 15: 13, 20: 18, 25: 23, 32: 30},
+        run=faults(("stop:5s", 10, 0), ("stop:5s", 20, 1)),
+        **on_both(train_seconds={2: 0, 10: 8, 15: 13, 20: 18, 25: 23, 32: 30}),
         communication_seconds_0={2: 0, 10: 2, 15: 2, 20: 3, 25: 8, 32: 9.5},
         communication_seconds_1={2: 0, 10: 2, 15: 7, 20: 8, 25: 8, 32: 9.5},
     )
@@ -275,56 +252,35 @@ def test_time_while_a_rank_is_stopped_is_not_goodput() -> None:
 @pytest.mark.parametrize("clock_runs", [True, False])
 def test_a_stop_measured_by_an_agent_is_not_goodput(clock_runs: bool) -> None:
     # A machine that is suspended for 5 s stops the clocks of its processes; a signal does not.
-    measured = Interference(
-        **QUIET | {"stopped": ((START + 10, START + 15),), "waiting_seconds": 0}
-    )
+    stops = {"stopped": ((START + 10, START + 15),), "waiting_seconds": 0}
     end = 20 if clock_runs else 15
     usage = goodput(
-        row(0, ended=22, interference=measured),
+        row(0, ended=22, interference=Interference(**QUIET | stops)),
         row(1, ended=22),
-        ended=22,
-        train_seconds_0={2: 0, 10: 8, 15: end - 7, 22: end},
-        train_seconds_1={2: 0, 10: 8, 15: end - 7, 22: end},
+        **on_both(train_seconds={2: 0, 10: 8, 15: end - 7, 22: end}),
     )
     for rank in (0, 1):
         assert of(usage, rank)["stopped"] == 5
         assert of(usage, rank)["compute"] == 15
 
 
-def test_a_slowed_rank_costs_the_missing_samples() -> None:
+@pytest.mark.parametrize(("slowed", "stopped"), [(100, 3), (400, None)])
+def test_a_slowed_rank_costs_the_missing_samples(slowed: int, stopped: int | None) -> None:
+    """Faults that ended the process, or came after its end, slowed nothing."""
     usage = goodput(
         row(0, ended=22),
-        ended=22,
-        run={"injected": (fault("slow:25%:4s", 10), fault("kill", 12))},
+        run=faults(("slow:25%:4s", 10, 0), ("kill", 12, 0), ("stop:5s", 40, 0)),
         train_seconds_0={2: 0, 10: 8, 14: 12, 22: 20},
-        samples_0={2: 0, 10: 800, 14: 900, 22: 1700},
+        samples_0={2: 0, 10: 800, 14: 800 + slowed, 22: 1600 + slowed},
     )
-    assert of(usage)["stopped"] == 3
-    assert of(usage)["compute"] == 17
-
-
-def test_a_fault_that_slowed_nothing_costs_nothing() -> None:
-    usage = goodput(
-        row(0, ended=22),
-        ended=22,
-        run={"injected": (fault("slow:25%:4s", 10), fault("stop:5s", 40))},
-        train_seconds_0={2: 0, 10: 8, 14: 12, 22: 20},
-        samples_0={2: 0, 10: 800, 14: 1200, 22: 2000},
-    )
-    assert "stopped" not in of(usage)
+    assert (of(usage).get("stopped"), of(usage)["compute"]) == (stopped, 20 - (stopped or 0))
 
 
 def test_contention_and_throttling_are_not_compute_time() -> None:
-    measured = Interference(
-        **QUIET | {"seconds": 40.0, "waiting_seconds": 20.0, "throttled_seconds": 10.0}
-    )
-    usage = goodput(
-        row(0, ended=42, interference=measured),
-        ended=42,
-        train_seconds_0={2: 0, 42: 40},
-        communication_seconds_0={2: 0, 42: 8},
-    )
-    found = of(usage)
+    waits = {"seconds": 40.0, "waiting_seconds": 20.0, "throttled_seconds": 10.0}
+    disturbed = row(0, ended=42, interference=Interference(**QUIET | waits))
+    clock, busy = {2.0: 0, 42.0: 40}, {2.0: 0, 42.0: 8}
+    found = of(goodput(disturbed, train_seconds_0=clock, communication_seconds_0=busy))
     # Without throttling 30 s remain. Contention took 20 s of them: two thirds of each phase.
     assert (found["stopped"], found["contention"]) == (10, 20)
     assert found["compute"] == pytest.approx(22 / 3)
@@ -348,11 +304,14 @@ def test_teardown_after_a_run_diverged_is_idle_like_that_of_others() -> None:
     }
 
 
+_AT_ONCE = {"created_at": START, "room_at": START}
+
+
 def breakdown(
-    *rows: RankRow, bins: int, run: Mapping[str, Any] | None = None, ended: float, **series: Values
+    *rows: RankRow, bins: int, run: Mapping[str, Any] = _AT_ONCE, ended: float, **series: Values
 ) -> Breakdown:
-    row = RunRow(**{**_RUN, **(run or {})})
-    return known(breakdown_of(row, rows, START + ended, columns(**series), bins))
+    of_run = RunRow(**{**_RUN, **run})
+    return known(breakdown_of(of_run, rows, START + ended, columns(**series), bins))
 
 
 def test_the_breakdown_over_time_places_each_bucket() -> None:
@@ -363,9 +322,7 @@ def test_the_breakdown_over_time_places_each_bucket() -> None:
         row(1, ended=22),
         bins=11,
         ended=22,
-        run={"created_at": START, "room_at": START},
-        train_seconds_0=clock,
-        train_seconds_1=clock,
+        **on_both(train_seconds=clock),
         communication_seconds_0={2: 0, 12: 6, 22: 8},
         communication_seconds_1={2: 0, 12: 1, 22: 3},
         data_seconds_0={22: 5},  # Phases are recorded once they have been entered.
@@ -387,28 +344,17 @@ def test_a_phase_recorded_at_its_end_is_placed_where_it_ran() -> None:
         row(0, ended=22),
         bins=11,
         ended=22,
-        run={"created_at": START, "room_at": START},
         train_seconds_0={2: 0, 8: 6, 16: 6, 22: 12},
         evaluation_seconds_0={2: 0, 8: 0, 15.9: 0, 16: 7.9, 22: 7.9},
     )
-    assert found.seconds["evaluation"] == pytest.approx(
-        (0, *[0] * 3, *[1.975] * 4, 0, 0, 0), abs=0.2
-    )
-    assert sum(found.seconds["evaluation"]) == pytest.approx(7.9)
+    evaluation = found.seconds["evaluation"]
+    assert evaluation == pytest.approx((0, *[0] * 3, *[1.975] * 4, 0, 0, 0), abs=0.2)
+    assert sum(evaluation) == pytest.approx(7.9)
     assert sum(found.seconds["paused"]) == pytest.approx(0.1)
 
 
 def test_the_breakdown_over_time_shows_attempts_and_the_discarded_branch() -> None:
-    given: Mapping[str, Any] = {
-        "ended": 61,
-        "run": {"attempt": 2},
-        "train_seconds_0": _CLOCKS,
-        "train_seconds_1": _CLOCKS,
-        "checkpoint_seconds_0": _SAVING,
-        "checkpoint_seconds_1": _SAVING,
-        **_STEPS,
-    }
-    found, usage = breakdown(*_KILLED, bins=61, **given), goodput(*_KILLED, **given)
+    found, usage = breakdown(*_KILLED, bins=61, **_RESTORED), goodput(*_KILLED, **_RESTORED)
     assert found.attempts == (0, 36)
     [branch] = found.discarded
     assert (branch.begin_seconds, branch.end_seconds) == pytest.approx((15, 39.5), abs=1e-5)

@@ -13,7 +13,7 @@ from mlbench.contract.results import Result, TimeToTarget
 from mlbench.evaluation.comparison import compare
 from mlbench.evaluation.inputs import Criteria, NotFiniteLoss, RankRow, RunRow
 from mlbench.evaluation.result import RunContext, evaluate
-from tests.mlbench.evaluation.making import START, columns, make_facts, reaching
+from tests.mlbench.evaluation.making import START, columns, make_facts, on_both, reaching
 from tests.support.evidence import evidence_of
 from tests.support.known import known
 from tests.support.rows import QUIET
@@ -24,9 +24,8 @@ _RUN |= {"num_workers": 2}
 
 def rank(attempt: int, assigned_at: float, exited_at: float) -> RankRow:
     """Return a rank that occupied a worker between two times, in seconds after the start."""
-    return RankRow(
-        rank=0, attempt=attempt, assigned_at=START + assigned_at, exited_at=START + exited_at
-    )
+    begin, end = START + assigned_at, START + exited_at
+    return RankRow(rank=0, attempt=attempt, assigned_at=begin, exited_at=end)
 
 
 _CONTEXT = RunContext(
@@ -59,12 +58,6 @@ def test_a_run_that_recorded_nothing() -> None:
     assert fields == dict.fromkeys(fields) | expected
 
 
-def test_code_that_records_only_its_accuracy() -> None:
-    found = evaluated(acc={10: 90, 20: 98})
-    assert found.time_to_target == TimeToTarget(None, 20.0)
-    assert (found.last_value, found.training_seconds, found.phases) == (98.0, None, {})
-
-
 def test_epochs_to_target_are_those_of_the_rank_that_reached_it() -> None:
     found = evaluated(acc_0={40: 98}, acc_1={20: 98}, epoch_0={30: 0}, epoch_1={5: 0, 15: 1, 25: 2})
     assert found.time_to_target == TimeToTarget(None, 20.0, epochs=2)
@@ -80,12 +73,10 @@ def test_other_figures_do_not_need_a_target() -> None:
     assert found.training_seconds == 8.0
     cost = known(found.cost)
     assert (cost.total, cost.to_target) == (30.5, None)
-
-
-def test_a_run_that_never_started_has_no_figures() -> None:
-    found = evaluated(replace(_CONTEXT, run=RunRow(**_RUN), ranks=()))
-    assert (found.wall_seconds, found.cost, found.time_to_target) == (None, None, None)
-    assert found.accuracy_after_time is None
+    # A run that never started has none.
+    unstarted = evaluated(replace(_CONTEXT, run=RunRow(**_RUN), ranks=()))
+    assert (unstarted.wall_seconds, unstarted.cost, unstarted.time_to_target) == (None, None, None)
+    assert unstarted.accuracy_after_time is None
 
 
 def test_training_time_is_the_mean_of_the_ranks_and_samples_their_sum() -> None:
@@ -105,19 +96,17 @@ def test_training_time_is_the_mean_of_the_ranks_and_samples_their_sum() -> None:
 
 
 def _profiled(*spans: tuple[float, float]) -> RunContext:
-    about = Interference.from_fields(
-        QUIET | {"profiled": [(START + a, START + b) for a, b in spans]}
-    )
-    ranks = [RankRow(rank=0, attempt=1, interference=about), RankRow(rank=1, attempt=1)]
+    profiled = {"profiled": [(START + a, START + b) for a, b in spans]}
+    measured = Interference.from_fields(QUIET | profiled)
+    ranks = [RankRow(rank=0, attempt=1, interference=measured), RankRow(rank=1, attempt=1)]
     return replace(_CONTEXT, ranks=ranks, run=RunRow(**_RUN | {"attempt": 1}, started_at=START))
 
 
 # Each of two ranks processes 100 samples/s, but only 10 samples/s from 2.5 to 5 s.
-_SLOWED: dict[str, Values] = {
-    "samples_0": {0: 0, 1: 100, 2: 200, 3: 255, 4: 265, 5: 275, 6: 375},
-    "train_seconds_0": {second: second for second in range(7)},
-}
-_SLOWED |= {f"{name[:-1]}1": values for name, values in _SLOWED.items()}
+_SLOWED = on_both(
+    samples={0: 0, 1: 100, 2: 200, 3: 255, 4: 265, 5: 275, 6: 375},
+    train_seconds={second: second for second in range(7)},
+)
 
 
 @pytest.mark.parametrize(
@@ -158,14 +147,9 @@ def test_rates_use_the_clock_value_recorded_with_the_totals() -> None:
 # Two ranks process 32 samples in each step of 0.1 s. Rank 0 communicates for 0.04 s of a step, and
 # the slower rank 1 for 0.02 s. Both record their totals after steps 10 and 20.
 _TOTALS: dict[str, Values] = {
-    "samples_0": {1: 320, 2: 640},
-    "train_seconds_0": {1: 1, 2: 2},
+    **on_both(samples={1: 320, 2: 640}, train_seconds={1: 1, 2: 2}, step={2: 20}),
     "communication_seconds_0": {1: 0.4, 2: 0.8},
-    "step_0": {2: 20},
-    "samples_1": {1: 320, 2: 640},
-    "train_seconds_1": {1: 1, 2: 2},
     "communication_seconds_1": {1: 0.2, 2: 0.4},
-    "step_1": {2: 20},
 }
 
 
@@ -192,18 +176,16 @@ def test_steps_before_the_clock_are_left_out_of_the_step_time() -> None:
 
 
 def test_totals_belong_to_the_last_step_before_them_within_a_millisecond() -> None:
-    fast = _TOTALS | {"step_0": {2 - 0.0003: 18, 2.0: 19, 2.0003: 20, 2.0006: 21}}
-    for metric in ("samples", "train_seconds", "communication_seconds"):
-        fast[f"{metric}_0"] = {1: _TOTALS[f"{metric}_0"][1], 2.0004: _TOTALS[f"{metric}_0"][2]}
+    fast = {name: {1: of[1], 2.0004: of[2]} for name, of in _TOTALS.items() if "step" not in name}
+    fast |= {"step_0": {2 - 0.0003: 18, 2.0: 19, 2.0003: 20, 2.0006: 21}, "step_1": {2: 20}}
     assert evaluated(_CONTEXT, **fast).ranks[0].steps == 20
 
 
 def test_a_killed_rank_is_measured_by_its_own_steps() -> None:
     # Rank 1 raised an exception after step 20. Rank 0 was killed at step 20 and recorded its last
     # totals at step 10.
-    killed = dict(_TOTALS)
-    for metric in ("samples", "train_seconds", "communication_seconds"):
-        killed[f"{metric}_0"] = {1: _TOTALS[f"{metric}_0"][1]}
+    first = ("samples_0", "train_seconds_0", "communication_seconds_0")
+    killed = _TOTALS | {name: {1: _TOTALS[name][1]} for name in first}
     killed["step_0"] = {1 + i / 10: 10 + i for i in range(11)}
     found = evaluated(_CONTEXT, **killed)
     assert [one.steps for one in found.ranks] == [10, 20]
@@ -223,9 +205,8 @@ def test_totals_of_a_failed_run_end_at_the_last_common_step(state: Any) -> None:
     # Each step has 32 samples and takes 50 ms, 4 ms of it communication. Rank 1 is killed after
     # step 50, with its last totals at step 40. Rank 0 waits for it for 3 s, and then records its
     # last totals.
-    context = replace(_CONTEXT, run=replace(_CONTEXT.run, state=state))
     found = evaluated(
-        context,
+        replace(_CONTEXT, run=replace(_CONTEXT.run, state=state)),
         step_0={**_steps(1, 50), 5.501: 50},
         samples_0={1: 640, 2: 1280, 5.501: 1600},
         train_seconds_0={1: 1, 2: 2, 5.501: 5.5},
@@ -235,10 +216,9 @@ def test_totals_of_a_failed_run_end_at_the_last_common_step(state: Any) -> None:
         train_seconds_1={1: 1, 2: 2},
         communication_seconds_1={1: 0.08, 2: 0.16},
     )
-    assert [rank.steps for rank in found.ranks] == [50, 50]
-    assert [rank.samples for rank in found.ranks] == [1600.0, 1600.0]
-    assert [rank.step_seconds for rank in found.ranks] == pytest.approx([0.05, 0.05])
-    assert [rank.communication_share for rank in found.ranks] == pytest.approx([0.08, 0.08])
+    for of_rank in found.ranks:
+        assert (of_rank.steps, of_rank.samples) == (50, 1600.0)
+        assert (of_rank.step_seconds, of_rank.communication_share) == pytest.approx((0.05, 0.08))
     assert [found.samples, found.training_seconds] == pytest.approx([3200.0, 2.5])
     assert found.samples_per_second == pytest.approx(1280.0)
     assert found.communication_share == pytest.approx(0.08)
@@ -255,21 +235,19 @@ def test_steps_recorded_only_with_totals_end_with_the_totals() -> None:
         samples_1={1: 640, 2.2: 1408},
         train_seconds_1={1: 1, 2.2: 2.2},
     )
-    assert [rank.steps for rank in found.ranks] == [44, 44]
-    assert [rank.samples for rank in found.ranks] == [1408.0, 1408.0]
-    assert [rank.step_seconds for rank in found.ranks] == pytest.approx([0.05, 0.05])
+    for of_rank in found.ranks:
+        assert (of_rank.steps, of_rank.samples) == (44, 1408.0)
+        assert of_rank.step_seconds == pytest.approx(0.05)
     assert found.phases["data"] == 0.0
 
 
-def test_the_last_totals_are_used_if_a_rank_recorded_no_steps() -> None:
-    found = evaluated(_FAILED, **{name: of for name, of in _TOTALS.items() if name != "step_1"})
-    assert found.samples_per_second == 640.0
-
-
-def test_samples_are_unknown_if_a_rank_did_not_record_them() -> None:
-    some = dict(_TOTALS)
-    del some["samples_0"]
-    found = evaluated(_CONTEXT, **some)
+def test_totals_without_steps_or_samples() -> None:
+    without: dict[str, Any] = {
+        missing: {name: of for name, of in _TOTALS.items() if name != missing}
+        for missing in _TOTALS
+    }
+    assert evaluated(_FAILED, **without["step_1"]).samples_per_second == 640.0
+    found = evaluated(_CONTEXT, **without["samples_0"])
     assert (found.samples, found.samples_per_second) == (None, None)
 
 
@@ -277,8 +255,8 @@ def test_samples_are_unknown_if_a_rank_did_not_record_them() -> None:
     ("rank", "clock"), [("", {50: 40}), ("_0", {40: 30, 51: 40}), ("_0", {40: 40})]
 )
 def test_totals_without_a_clock_value_use_the_next_or_last_one(rank: str, clock: Values) -> None:
-    series = columns(**{f"samples{rank}": {50.0: 800.0}, "train_seconds_0": clock})
-    assert evaluate(_CONTEXT, series).samples_per_second == 20.0
+    series: Any = {f"samples{rank}": {50.0: 800.0}, "train_seconds_0": clock}
+    assert evaluated(**series).samples_per_second == 20.0
 
 
 def test_no_samples_and_no_time() -> None:
@@ -311,12 +289,8 @@ def test_phases_are_the_mean_of_the_ranks_and_other_is_the_rest_of_the_training_
         # Rank 1 does not evaluate, which counts as 0 s.
         evaluation_seconds_0={50: 6},
     )
-    assert result.phases == {
-        "forward": 13.0,
-        "communication": 10.5,
-        "evaluation": 3.0,
-        "other": 42.0 - 13.0 - 10.5,
-    }
+    phases = {"forward": 13.0, "communication": 10.5, "evaluation": 3.0}
+    assert result.phases == {**phases, "other": 42.0 - 13.0 - 10.5}
     assert result.communication_share == 0.25
 
 
@@ -344,11 +318,8 @@ def test_the_cost_covers_the_time_that_workers_were_assigned() -> None:
 
 def restarted(**series: Values) -> Result:
     """Evaluate a run whose second attempt started after 20 s."""
-    context = replace(
-        _CONTEXT,
-        run=replace(_CONTEXT.run, attempt=2),
-        ranks=(rank(1, -1, 18), rank(2, 20, 60)),
-    )
+    ranks = (rank(1, -1, 18), rank(2, 20, 60))
+    context = replace(_CONTEXT, run=replace(_CONTEXT.run, attempt=2), ranks=ranks)
     return evaluated(context, **{f"{name}_0": values for name, values in series.items() if values})
 
 
@@ -405,16 +376,8 @@ def test_a_step_above_zero_after_a_restart_is_a_resumption_too() -> None:
     assert [(r.step, r.discarded_steps) for r in result.resumptions] == [(120, 30)]
 
 
-_DIGITS_RUN = RunRow(
-    id=7,
-    name="a",
-    benchmark="digits",
-    state="FINISHED",
-    num_workers=2,
-    attempt=1,
-    started_at=START,
-    target=Target("acc", 97.0),
-)
+_DIGITS_RUN = RunRow(**_RUN, attempt=1, started_at=START, target=Target("acc", 97.0))
+_STOPPED = replace(_DIGITS_RUN, state="STOPPED")
 _LOSS = NotFiniteLoss("train_loss", START + 15, 61, "0")
 _HOW = "rank 1 is at `load` (x.py:14); rank 0 waits for it"
 
@@ -445,7 +408,7 @@ def test_a_target_that_was_reached() -> None:
 def test_the_outcome_without_a_reached_target() -> None:
     assert known(outcome(acc_0={10: 90})).kind == "not_reached"
     assert known(outcome(run=replace(_DIGITS_RUN, target=None))).kind == "completed"
-    assert known(outcome(run=replace(_DIGITS_RUN, state="STOPPED"))).kind == "stopped"
+    assert known(outcome(run=_STOPPED)).kind == "stopped"
     assert outcome(run=replace(_DIGITS_RUN, state="STARTED"), acc_0={10: 98}) is None
 
 
@@ -471,22 +434,20 @@ def test_a_target_metric_that_stays_nan() -> None:
 
 
 def test_a_run_that_was_stopped_while_it_hung() -> None:
-    run = replace(_DIGITS_RUN, state="STOPPED")
-    found = outcome(diagnosis(), run=run, step_0={5: 1, 10: 60})
-    assert found == Outcome(
-        "hung", f"hung after 60 steps: {_HOW}", "hung", since=START + 10, step=60, rank=1
-    )
+    found = outcome(diagnosis(), run=_STOPPED, step_0={5: 1, 10: 60})
+    text = f"hung after 60 steps: {_HOW}"
+    assert found == Outcome("hung", text, "hung", since=START + 10, step=60, rank=1)
 
 
 @pytest.mark.parametrize(
     ("diagnosis", "run", "last_step"),
     [
         (diagnosis(), _DIGITS_RUN, 10),  # finished without being stopped
-        (diagnosis(), replace(_DIGITS_RUN, state="STOPPED"), 50),  # completed steps later
-        (diagnosis("progressing"), replace(_DIGITS_RUN, state="STOPPED"), 10),
-        (diagnosis(certainty="none"), replace(_DIGITS_RUN, state="STOPPED"), 10),
+        (diagnosis(), _STOPPED, 50),  # completed steps later
+        (diagnosis("progressing"), _STOPPED, 10),
+        (diagnosis(certainty="none"), _STOPPED, 10),
         (diagnosis(reason="failed"), replace(_DIGITS_RUN, state="FAILED"), 10),
-        (diagnosis(), replace(_DIGITS_RUN, state="STOPPED", attempt=2), 10),
+        (diagnosis(), replace(_STOPPED, attempt=2), 10),
     ],
 )
 def test_no_hang(diagnosis: Diagnosis, run: RunRow, last_step: int) -> None:
@@ -500,21 +461,15 @@ def test_the_goodput_ends_when_a_run_diverges_or_hangs() -> None:
     )
     nan = RunContext(replace(_DIGITS_RUN, not_finite=_LOSS), [row], START + 60)
     assert known(evaluate(nan, series).goodput).seconds["diverged"] == pytest.approx(45)
-    stopped = replace(_DIGITS_RUN, state="STOPPED")
-    hung = RunContext(stopped, [row], START + 60, diagnoses=[diagnosis()])
+    hung = RunContext(_STOPPED, [row], START + 60, diagnoses=[diagnosis()])
     assert known(evaluate(hung, series).goodput).seconds["hung"] == pytest.approx(50)
 
 
 def test_a_nan_run_never_ranks_as_fastest() -> None:
-    nan = replace(
-        reaching(1, 2, 5.0), outcome=Outcome("nan", "NaN since step 61 (train_loss)", "NaN")
-    )
-    others: list[Result] = [reaching(2, 2, 9.0), reaching(3, 2, 9.5)]
-    assert nan.time_to_target == TimeToTarget(5.0, 10.0)
-    runs = [nan, *others]
+    became_nan = Outcome("nan", "NaN since step 61 (train_loss)", "NaN")
+    runs = [reaching(1, 2, 5.0, outcome=became_nan), reaching(2, 2, 9.0), reaching(3, 2, 9.5)]
     found = compare(runs, {run.run_id: make_facts(2) for run in runs})
     text = "run 1: NaN since step 61 (train_loss); its time to target does not count"
     assert known(found.findings).notes[0] == text
     [group] = found.groups
-    assert group.reached == 2
-    assert known(group.training_seconds_to_target).minimum == 9.0
+    assert (group.reached, known(group.training_seconds_to_target).minimum) == (2, 9.0)
