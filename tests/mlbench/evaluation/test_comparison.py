@@ -38,6 +38,10 @@ def differences(*facts: dict[str, str]) -> tuple[Difference, ...]:
     return find_differences(normalize(dict(enumerate(facts, 1))))
 
 
+def breaks(*found: Difference) -> list[tuple[str, str]]:
+    return [(difference.name, difference.breaks) for difference in found]
+
+
 def test_data_is_compared_by_its_checksum_or_else_by_its_name() -> None:
     assert differences(make_facts()) == differences(make_facts(), make_facts()) == ()
     assert are_comparable(()) == "yes"
@@ -83,7 +87,7 @@ def test_a_fixed_batch_per_worker_grows_with_the_workers() -> None:
 @pytest.mark.parametrize("name", ["target", "data", "batch_size"])
 def test_comparability_is_unknown_if_a_run_lacks_a_fact(name: str) -> None:
     found = differences(make_facts(), without(make_facts(), name, "data_sha256"))
-    assert [(one.name, one.breaks) for one in found] == [(name, "unknown")]
+    assert breaks(*found) == [(name, "unknown")]
     assert found[0].text == (
         f"{name} is {make_facts()[name]} in run 1 and not stated in run 2: "
         "whether they can be compared is not known"
@@ -95,19 +99,13 @@ def test_runs_of_the_same_code_share_unreported_facts() -> None:
     bare = without(make_facts(), "data", "data_sha256", "batch_size")
     assert differences(bare, bare) == ()
     found = differences(bare, bare | {"command": "python other.py"})
-    assert [(one.name, one.breaks) for one in found] == [
-        ("data", "unknown"),
-        ("batch_size", "unknown"),
-        ("command", "no"),
-    ]
-
-
-def test_changed_code_may_affect_learning() -> None:
-    bare = without(make_facts(), "data", "data_sha256", "batch_size") | {"code": "train.py a"}
-    [difference] = differences(bare, bare | {"code": "train.py b"})
-    assert (difference.name, difference.breaks) == ("code", "learning")
+    assert breaks(*found) == [("data", "unknown"), ("batch_size", "unknown"), ("command", "no")]
+    # Changed code may affect learning.
+    coded = bare | {"code": "train.py a"}
+    [difference] = differences(coded, coded | {"code": "train.py b"})
+    assert breaks(difference) == [("code", "learning")]
     assert difference.text == "code is train.py a in run 1 and train.py b in run 2"
-    assert differences(bare, bare, without(bare, "code")) == ()
+    assert differences(coded, coded, bare) == ()
 
 
 def test_breaking_differences_come_first() -> None:
@@ -115,28 +113,19 @@ def test_breaking_differences_come_first() -> None:
         without(make_facts(cpu="a", learning_rate="0.1"), "target"),
         make_facts(cpu="b", learning_rate="0.2", batch_size="64"),
     )
-    assert [(diff.name, diff.breaks) for diff in diffs] == [
-        ("batch_size", "yes"),
-        ("target", "unknown"),
-        ("learning_rate", "learning"),
-        ("cpu", "no"),
-    ]
+    first, last = [("batch_size", "yes"), ("target", "unknown")], [("cpu", "no")]
+    assert breaks(*diffs) == [*first, ("learning_rate", "learning"), *last]
     assert diffs[2].text.endswith("0.1 in run 1 and 0.2 in run 2")
     assert diffs[3].text == "cpu is a in run 1 and b in run 2"
     assert are_comparable(diffs) == "no"
-
-
-def test_options_of_only_one_run_are_not_differences() -> None:
+    # An option of only one run is not a difference.
     assert not differences(make_facts(1), make_facts(4, learning_rate="0.1"))
 
 
 def test_unequal_worker_resources_invalidate_scaling() -> None:
     two_each = make_facts(1, threads="2", num_cpus="2")
     diffs = differences(two_each, make_facts(2, threads="1", num_cpus="1", cpu="b"))
-    assert [(diff.name, diff.breaks) for diff in diffs] == [
-        ("threads", "scaling"),
-        ("num_cpus", "scaling"),
-    ]
+    assert breaks(*diffs) == [("threads", "scaling"), ("num_cpus", "scaling")]
     assert diffs[0].text == (
         "threads is 2 in run 1 and 1 in run 2: "
         "speed-up and efficiency are not those of the number of workers"
@@ -146,28 +135,21 @@ def test_unequal_worker_resources_invalidate_scaling() -> None:
 
 def test_scaling_is_valid_if_all_worker_counts_have_the_same_resources() -> None:
     every = [make_facts(n, threads=cores, num_cpus=cores) for n in (1, 2) for cores in ("1", "2")]
-    assert [(one.name, one.breaks) for one in differences(*every)] == [("threads", "no")]
+    assert breaks(*differences(*every)) == [("threads", "no")]
 
 
 def test_the_runs_own_targets_are_named_if_another_one_is_used() -> None:
-    own = [
-        make_facts(own_target="acc >= 97"),
-        make_facts(own_target="acc >= 90", target="acc >= 90"),
-    ]
-    assert [one.name for one in differences(*own)] == ["target"]
+    own = [make_facts(own_target=target, target=target) for target in ("acc >= 97", "acc >= 90")]
+    assert breaks(*differences(*own)) == [("target", "yes")]
     asked = [facts | {"target": "acc >= 80"} for facts in own]
-    assert [(one.name, one.breaks) for one in differences(*asked)] == [("own_target", "no")]
+    assert breaks(*differences(*asked)) == [("own_target", "no")]
 
 
-def group(results: Sequence[Result], **facts: dict[str, str]) -> tuple[Group, ...]:
+def group(results: Sequence[Result], **more: dict[str, str]) -> tuple[Group, ...]:
     """Return the groups of runs. ``run_7`` adds facts of run 7 to the default ones."""
-    return compare(
-        results,
-        {
-            one.run_id: make_facts(one.num_workers, **facts.get(f"run_{one.run_id}", {}))
-            for one in results
-        },
-    ).groups
+    own = {run.run_id: more.get(f"run_{run.run_id}", {}) for run in results}
+    facts = {run.run_id: make_facts(run.num_workers, **own[run.run_id]) for run in results}
+    return compare(results, facts).groups
 
 
 def test_groups_are_ordered_by_workers() -> None:
@@ -205,56 +187,30 @@ def test_a_group_with_a_missed_target_has_no_mean() -> None:
 
 
 def test_phases_are_the_mean_of_the_runs_that_have_them() -> None:
-    [found] = group(
-        [
-            make_result(1, phases={"forward": 2.0, "communication": 1.0}),
-            make_result(2, phases={"forward": 4.0}),
-            make_result(3),
-        ]
-    )
+    both = make_result(1, phases={"forward": 2.0, "communication": 1.0})
+    [found] = group([both, make_result(2, phases={"forward": 4.0}), make_result(3)])
     assert found.phases == {"forward": 3.0, "communication": 0.5}
 
 
 @pytest.mark.parametrize(
-    ("facts", "labels"),
+    ("first", "second", "labels"),
     [
         # Labels use as few facts as possible.
-        (
-            [{"backend": "gloo", "cpu": "x"}, {"backend": "nccl", "cpu": "x"}],
-            ["1 worker, backend gloo", "1 worker, backend nccl"],
-        ),
-        (
-            [{"backend": "nccl", "cpu": "x"}, {"backend": "nccl", "cpu": "y"}],
-            ["1 worker, cpu x", "1 worker, cpu y"],
-        ),
+        ("backend=gloo cpu=x", "backend=nccl cpu=x", ["backend gloo", "backend nccl"]),
+        ("backend=nccl cpu=x", "backend=nccl cpu=y", ["cpu x", "cpu y"]),
         # A setting is preferred to the command that contains it.
-        (
-            [{"command": f"train.py --rate {rate}", "learning_rate": rate} for rate in "12"],
-            ["1 worker, learning rate 1", "1 worker, learning rate 2"],
-        ),
+        ("command=a--lr=1 lr=1", "command=a--lr=2 lr=2", ["lr 1", "lr 2"]),
         # A setting is preferred to the code, and the code to a fact of the machine.
-        (
-            [{"code": f"train.py {rate}", "cpu": rate, "learning_rate": rate} for rate in "12"],
-            ["1 worker, learning rate 1", "1 worker, learning rate 2"],
-        ),
-        (
-            [{"code": f"train.py {digest}", "cpu": digest} for digest in "ab"],
-            ["1 worker, code train.py a", "1 worker, code train.py b"],
-        ),
-        (
-            [{"num_cpus": "1"}, {"max_bandwidth": "100"}],
-            ["1 worker, 1 core each, any Mbit/s", "1 worker, any cores each, 100 Mbit/s"],
-        ),
-        (
-            [{"loss_percent": "1"}, {"latency_ms": "5"}],
-            ["1 worker, 1 % lost", "1 worker, 5 ms late"],
-        ),
+        ("code=a cpu=1 lr=1", "code=b cpu=2 lr=2", ["lr 1", "lr 2"]),
+        ("code=a cpu=a", "code=b cpu=b", ["code a", "code b"]),
+        ("num_cpus=1", "max_bandwidth=1", ["1 core each, any Mbit/s", "any cores each, 1 Mbit/s"]),
+        ("loss_percent=1", "latency_ms=5", ["1 % lost", "5 ms late"]),
     ],
 )
-def test_labels_distinguish_groups(facts: list[dict[str, str]], labels: list[str]) -> None:
-    of_runs = {f"run_{i}": one for i, one in enumerate(facts)}
-    found = group([make_result(i) for i in range(len(facts))], **of_runs)
-    assert [one.label for one in found] == labels
+def test_labels_distinguish_groups(first: str, second: str, labels: list[str]) -> None:
+    one, other = (dict(fact.split("=", 1) for fact in run.split()) for run in (first, second))
+    found = group([make_result(1), make_result(2)], run_1=one, run_2=other)
+    assert [group.label for group in found] == [f"1 worker, {label}" for label in labels]
 
 
 @pytest.mark.parametrize("reported", [False, True])
@@ -311,10 +267,8 @@ def test_runs_are_grouped_by_the_requested_attributes() -> None:
     assert both.run_ids == (1, 2, 3, 4)
     assert "no run states lr, by" in compare(runs, facts, group_by=["lr"]).caution
     # A swept option that is not in group_by does not separate groups.
-    swept = [
-        replace(run, swept={"dropout": facts[run.run_id]["dropout"], "latency": "5"})
-        for run in runs
-    ]
+    options = [{"dropout": facts[run.run_id]["dropout"], "latency": "5"} for run in runs]
+    swept = [replace(run, swept=swept) for run, swept in zip(runs, options, strict=True)]
     found = compare(swept, facts, group_by=["learning_rate"])
     assert [group.swept for group in found.groups] == [{"latency": "5"}] * 2
     assert compare([replace(r, target=None) for r in runs[:1]], facts, group_by=["x"]).groups
@@ -330,11 +284,8 @@ def test_a_run_that_failed_early_joins_a_group_with_matching_facts() -> None:
 
 
 def test_equal_worker_counts_have_a_speed_up_but_no_efficiency() -> None:
-    slow, fast = group(
-        [reaching(1, 2, 10.0), reaching(2, 2, 5.0)],
-        run_1={"learning_rate": "0.1"},
-        run_2={"learning_rate": "0.2"},
-    )
+    runs = [reaching(1, 2, 10.0), reaching(2, 2, 5.0)]
+    slow, fast = group(runs, run_1={"learning_rate": "0.1"}, run_2={"learning_rate": "0.2"})
     assert (slow.speedup, fast.speedup) == (1.0, 2.0)
     assert (slow.efficiency, fast.efficiency, fast.doubt) == (None, None, "")
 
@@ -353,13 +304,8 @@ def test_an_efficiency_above_105_percent_is_doubtful() -> None:
 
 @pytest.mark.parametrize(("name", "value"), [("target", "acc >= 90"), ("data_sha256", "d2")])
 def test_groups_with_other_data_or_another_target_have_no_speed_up(name: str, value: str) -> None:
-    base, two = group(
-        [
-            reaching(1, 1, 10.0, samples_per_second=100.0),
-            reaching(2, 2, 5.0, samples_per_second=200.0),
-        ],
-        run_2={name: value},
-    )
+    runs = [reaching(n, n, 10.0 / n, samples_per_second=100.0 * n) for n in (1, 2)]
+    base, two = group(runs, run_2={name: value})
     assert base.speedup == 1.0
     assert (two.speedup, two.efficiency) == (None, None)
     assert (two.throughput_speedup, two.throughput_efficiency) == (None, None)
@@ -444,48 +390,38 @@ def test_swept_data_is_comparable_but_has_no_fastest_group() -> None:
 
 
 def test_an_unfinished_sweep_of_cores_does_not_invalidate_scaling() -> None:
-    facts = {
-        1: make_facts(1) | {"num_cpus": "1", "threads": "1", "cpu_limit": "1"},
-        2: make_facts(1) | {"num_cpus": "2", "threads": "2", "cpu_limit": "2"},
-        3: make_facts(2) | {"num_cpus": "1", "threads": "1", "cpu_limit": "1"},
-    }
+    runs = enumerate([(1, "1"), (1, "2"), (2, "1")], 1)
+    cores = ("num_cpus", "threads", "cpu_limit")
+    facts = {i: make_facts(workers) | dict.fromkeys(cores, n) for i, (workers, n) in runs}
     unplanned = find_differences(normalize(facts))
     assert {difference.breaks for difference in unplanned} == {"scaling"}
     assert find_differences(normalize(facts), ["cpus"]) == ()
 
 
 def test_reasons_come_before_other_differences() -> None:
-    comparison = replace(
-        make_matrix((1, 2), 1),
-        comparable="no",
-        differences=(
-            make_difference("batch_size", "yes", "batch_size is 32 for run 1 and 64 for run 2"),
-            make_difference("data", "unknown", "run 2 does not state its data"),
-            make_difference("momentum", "learning", "momentum is 0 in run 1 and 0.9 in run 2"),
-            make_difference("cpu", "no", "cpu is a for run 1 and b for run 2"),
-        ),
+    texts = ["batch_size is 32 and 64", "run 2 does not state its data"]
+    texts += ["momentum is 0 and 0.9", "cpu is a and b"]
+    diffs = (
+        make_difference("batch_size", "yes", texts[0]),
+        make_difference("data", "unknown", texts[1]),
+        make_difference("momentum", "learning", texts[2]),
+        make_difference("cpu", "no", texts[3]),
     )
-    findings = judge(comparison)
+    findings = judge(replace(make_matrix((1, 2), 1), comparable="no", differences=diffs))
     differ = "They differ in what a result depends on:"
     assert findings.sentence == f"These runs cannot be compared. {differ}"
-    assert findings.reasons == (
-        "batch_size is 32 for run 1 and 64 for run 2",
-        "run 2 does not state its data",
-    )
-    assert findings.learning == ("momentum is 0 in run 1 and 0.9 in run 2",)
+    assert findings.reasons == (*texts[:2],)
+    assert (findings.learning, findings.differences) == ((texts[2],), (texts[3],))
     assert findings.learned_by == "What is learned may differ by: momentum."
-    assert findings.differences == ("cpu is a for run 1 and b for run 2",)
     assert findings.fastest is None
 
 
 def test_a_rule_violation_is_listed_once_for_all_its_runs() -> None:
     comparison = make_matrix((1, 2), 2)
     changed, target = "the code has changes", "its target is 90"
-    rule_violations: list[tuple[str, ...]] = [(changed,), (), (changed,), (changed, target)]
-    results = tuple(
-        replace(result, rule_violations=texts)
-        for result, texts in zip(comparison.results, rule_violations, strict=True)
-    )
+    violations = [(changed,), (), (changed,), (changed, target)]
+    pairs = zip(comparison.results, violations, strict=True)
+    results = tuple(replace(result, rule_violations=texts) for result, texts in pairs)
     said = judge(replace(comparison, results=results))
     assert said.rule_violations == ("runs 1, 3, 4: the code has changes", "run 4: its target is 90")
 
