@@ -14,6 +14,7 @@ import pytest
 
 from mlbench import Tracker
 from mlbench.contract import names
+from mlbench.contract.comparisons import Comparison
 from mlbench.contract.records import Interference
 from mlbench.contract.results import RankInterference, Result, Stragglers
 from mlbench.contract.sampled_steps import is_sampled
@@ -120,14 +121,9 @@ def test_healthy_ranks_are_not_named(ranks: int) -> None:
     named = 0
     for seed in range(60):
         noise = Random(seed)  # noqa: S311 - reproducible
-        level = {
-            (rank, s): noise.lognormvariate(0, 0.2) for rank in range(ranks) for s in range(80)
-        }
-
-        def own(rank: int, step: int, level: dict[tuple[int, int], float] = level) -> Any:
-            return 0.0, 0.05 * level[rank, step // 10]
-
-        named += cost(ranks, own).named is not None
+        level = [[0.05 * noise.lognormvariate(0, 0.2) for _ in range(80)] for _ in range(ranks)]
+        found = cost(ranks, lambda rank, step, level=level: (0.0, level[rank][step // 10]))  # type: ignore[misc]
+        named += found.named is not None
     assert named <= 2
 
 
@@ -226,29 +222,26 @@ def make_rank(rank: int, attempt: int, **measured: Any) -> RankRow:
 @pytest.mark.parametrize(
     ("measured", "disturbed", "text"),
     [
-        ({}, False, "rank 1 had CPU contention for 1 % of the time; others used 0.1 of 2 cores"),
+        ({}, False, "1 % of the time; others used 0.1 of 2 cores"),
         (
             {"waiting_seconds": 4.1, "others_core_seconds": 11.0, "top": {"a": 8.0, "b": 2.9}},
             True,
-            "rank 1 had CPU contention for 41 % of the time; others used 1.1 of 2 cores "
-            "(top: a 0.8, b 0.3)",
+            "41 % of the time; others used 1.1 of 2 cores (top: a 0.8, b 0.3)",
         ),
         (
             {"self_contention_seconds": 7.5, "others_core_seconds": None, "cores": 1},
             False,
-            "rank 1 had CPU contention for 1 % of the time, 75 % more by its own doing",
+            "1 % of the time, 75 % more by its own doing",
         ),
         (
             {"stolen_seconds": 0.6, "cores": 1},
             True,
-            "rank 1 had CPU contention for 1 % of the time; others used 0.1 of 1 core; "
-            "its cores were stolen 6 % of the time",
+            "1 % of the time; others used 0.1 of 1 core; its cores were stolen 6 % of the time",
         ),
         (
             {"profiled": [(100.0, 102.5), (200.0, 203.0)]},
             True,
-            "rank 1 had CPU contention for 1 % of the time; others used 0.1 of 2 cores; "
-            "it was profiled for 5.5 s",
+            "1 % of the time; others used 0.1 of 2 cores; it was profiled for 5.5 s",
         ),
     ],
 )
@@ -256,16 +249,16 @@ def test_waiting_and_steal_time_count_as_interference(
     measured: Any, disturbed: bool, text: str
 ) -> None:
     [found] = interferences([make_rank(1, 1, **measured)])
-    assert (found.disturbed, found.text) == (disturbed, text)
+    assert found == replace(
+        found, disturbed=disturbed, text=f"rank 1 had CPU contention for {text}"
+    )
 
 
 def test_every_measured_attempt_counts() -> None:
     ranks = [make_rank(0, 2), make_rank(1, 1, waiting_seconds=5.0), RankRow(rank=0, attempt=1)]
     entries = interferences(ranks)
-    assert [(entry.attempt, entry.rank, entry.disturbed) for entry in entries] == [
-        (1, 1, True),
-        (2, 0, False),
-    ]
+    found = [(entry.attempt, entry.rank, entry.disturbed) for entry in entries]
+    assert found == [(1, 1, True), (2, 0, False)]
     assert entries[0].text.startswith("rank 1, attempt 1, had CPU contention for 50 % of the time")
 
 
@@ -273,23 +266,21 @@ def waiting(run_id: int, workers: int, seconds: float, *shares: float) -> Result
     """Return the result of a run whose ranks waited for these shares of their time."""
     ranks = []
     for rank, share in enumerate(shares):
-        measured = Interference(**QUIET)
-        waited = replace(
-            measured, waiting_seconds=0.0, stack_waiting_seconds=share * measured.seconds
-        )
+        waits = {"waiting_seconds": 0.0, "stack_waiting_seconds": share * QUIET["seconds"]}
+        waited = Interference(**QUIET | waits)
         ranks.append(RankInterference(rank, 1, False, 0.0, None, "", waited))
     return reaching(run_id, workers, seconds, interferences=tuple(ranks))
 
 
-def groups(ours: float, theirs: float, *, faster: float) -> list[Result]:
-    """Return five runs on one worker and five on two, with these shares of waiting."""
-    alone = [waiting(i, 1, 10 + i / 100, ours) for i in range(5)]
-    return alone + [waiting(9 + i, 2, (10 + i / 100) / faster, 0.0, theirs) for i in range(5)]
+def compared_groups(ours: float, theirs: float, *, faster: float) -> Comparison:
+    """Compare five runs on one worker and five on two, with these shares of waiting."""
+    runs = [waiting(i, 1, 10 + i / 100, ours) for i in range(5)]
+    runs += [waiting(9 + i, 2, (10 + i / 100) / faster, 0.0, theirs) for i in range(5)]
+    return compare(runs, {run.run_id: make_facts(run.num_workers) for run in runs})
 
 
 def test_the_share_of_a_group_is_that_of_the_rank_that_waited_most() -> None:
-    results = groups(0.002, 0.03, faster=1.5)
-    compared = compare(results, {run.run_id: make_facts(run.num_workers) for run in results})
+    compared = compared_groups(0.002, 0.03, faster=1.5)
     shares = [known(group.contention_share) for group in compared.groups]
     assert shares == pytest.approx([0.002, 0.03])
     assert known(compared.groups[1].contention_cost) == pytest.approx(0.039)
@@ -309,15 +300,13 @@ def test_the_share_of_a_group_is_that_of_the_rank_that_waited_most() -> None:
 def test_a_difference_smaller_than_the_cost_of_contention_is_doubtful(
     ours: float, theirs: float, faster: float, *, is_doubtful: bool
 ) -> None:
-    results = groups(ours, theirs, faster=faster)
-    compared = compare(results, {run.run_id: make_facts(run.num_workers) for run in results})
+    compared = compared_groups(ours, theirs, faster=faster)
     assert bool(compared.groups[1].contention_doubt) == is_doubtful
     assert bool(judge(compared).disturbed) == is_doubtful
 
 
 def test_the_sentence_has_the_difference_and_both_costs() -> None:
-    results = groups(0.0, 0.04, faster=1.03)
-    compared = compare(results, {run.run_id: make_facts(run.num_workers) for run in results})
+    compared = compared_groups(0.0, 0.04, faster=1.03)
     text = (
         "1 worker and 2 workers differ by 3.0 %, and CPU contention cost them about 0.0 % and 5.2 %"
     )
