@@ -27,18 +27,10 @@ def accuracy(
     **series: Values,
 ) -> Accuracy:
     table = columns(**series)
-    return Accuracy(
-        target,
-        by_rank(table, target.metric),
-        by_rank(table, "train_seconds"),
-        at_us(0),
-        ClockCorrection(
-            [at_us(seconds) for seconds in attempts],
-            [at_us(seconds) for seconds in (*attempts, *anew)],
-            at_us(1e6),
-            {},
-        ),
-    )
+    begun_us = [at_us(seconds) for seconds in (*attempts, *anew)]
+    clocks = ClockCorrection(begun_us[: len(attempts)], begun_us, at_us(1e6), {})
+    by_metric = (by_rank(table, target.metric), by_rank(table, "train_seconds"))
+    return Accuracy(target, *by_metric, at_us(0), clocks)
 
 
 def time_to(judged: Accuracy) -> TimeToTarget | None:
@@ -117,22 +109,17 @@ def test_the_restarted_clock_of_the_next_process_does_not_count(begun: Any) -> N
 
 
 def test_accuracy_after_time_is_the_last_value_within_the_limit() -> None:
-    judged = accuracy(
-        acc_0={10: 90, 20: 94, 40: 92, 50: 97}, train_seconds_0={10: 4, 20: 8, 40: 12, 50: 16}
-    )
+    clock = {10.0: 4, 20.0: 8, 40.0: 12, 50.0: 16}
+    judged = accuracy(acc_0={10: 90, 20: 94, 40: 92, 50: 97}, train_seconds_0=clock)
     assert judged.after(12.0) == AccuracyAfterTime(12.0, 92.0, 12.0, "training")
     assert judged.after(11.9) == AccuracyAfterTime(11.9, 94.0, 8.0, "training")
     assert judged.after(7200.0) == AccuracyAfterTime(7200.0, 97.0, 16.0, "training")
     assert judged.after(3.0) == AccuracyAfterTime(3.0, None, None, "training")
-
-
-def test_without_a_clock_the_limit_applies_to_wall_time() -> None:
+    # Without a clock, the limit applies to wall time.
     judged = accuracy(acc_0={10: 90, 20: 94}, train_seconds_0={10: 4})
     assert judged.after(20.0) == AccuracyAfterTime(20.0, 94.0, 20.0, "wall")
     assert judged.after(19.0) == AccuracyAfterTime(19.0, 90.0, 4.0, "training")
-
-
-def test_accuracy_after_time_considers_all_ranks() -> None:
+    # All ranks count.
     judged = accuracy(
         acc_0={10: 90, 30: 96},
         acc_1={11: 91, 29: 95},

@@ -23,18 +23,10 @@ _LATER |= {"compute": 12, "checkpoint": 3}
 
 
 def failing(run_id: int) -> Result:
-    ranks = tuple(
-        RankGoodput(rank, attempt, seconds)
-        for rank in (0, 1)
-        for attempt, seconds in ((1, _FIRST), (2, {**_LATER, "idle": 5.0}))
-    )
-    made = make_result(run_id, num_workers=2)
-    return replace(
-        made,
-        goodput=Goodput(0.5, {}, ranks),
-        training_seconds=25.0,
-        checkpoints=CheckpointCost(2, 2.5, 1e6),
-    )
+    attempts = ((1, _FIRST), (2, {**_LATER, "idle": 5.0}))
+    ranks = tuple(RankGoodput(rank, *attempt) for rank in (0, 1) for attempt in attempts)
+    saved: Any = {"training_seconds": 25.0, "checkpoints": CheckpointCost(2, 2.5, 1e6)}
+    return make_result(run_id, 2, goodput=Goodput(0.5, {}, ranks), **saved)
 
 
 def restarted_by_torchrun(run_id: int) -> Result:
@@ -89,17 +81,15 @@ def test_unrecorded_values_are_not_estimated() -> None:
 
 
 def test_missing_planned_failures_are_noted_and_stops_are_not_in_the_formula() -> None:
-    quiet = [replace(make_result(run_id), goodput=goodput_of(compute=10.0)) for run_id in (1, 2)]
+    quiet = [make_result(run_id, goodput=goodput_of(compute=10.0)) for run_id in (1, 2)]
     facts = {run.run_id: make_facts(1, faults="stop:4s:every=8s") for run in quiet}
     compared = compare(quiet, facts)
     [row] = compared.failures
     assert (row.injected, row.failures) == (0, 0)
     assert row.text in compared.findings.notes
     assert row.text.endswith("none of the planned failures fell within its runs")
-    ran = [
-        replace(run, injected_faults=1, goodput=goodput_of(compute=6.0, stopped=4.0))
-        for run in quiet
-    ]
+    stopped = goodput_of(compute=6.0, stopped=4.0)
+    ran = [replace(run, injected_faults=1, goodput=stopped) for run in quiet]
     [row] = compare(ran, facts).failures
     assert (row.injected, row.failures, row.text, row.expected) == (2, 0, "", None)
     assert known(row.kept).mean == pytest.approx(0.6)
@@ -108,12 +98,8 @@ def test_missing_planned_failures_are_noted_and_stops_are_not_in_the_formula() -
 def goodput_of(**seconds: float) -> Goodput:
     """Return the time breakdown of a run with one rank."""
     buckets: Any = seconds
-    return Goodput(
-        seconds["compute"] / sum(seconds.values()), buckets, (RankGoodput(0, 1, buckets),)
-    )
-
-
-_HOUR = 3600.0
+    share = seconds["compute"] / sum(seconds.values())
+    return Goodput(share, buckets, (RankGoodput(0, 1, buckets),))
 
 
 def simulate(interval: float, costs: Costs, random: Random, segments: int) -> float:
@@ -141,10 +127,11 @@ def test_the_formula_matches_the_simulation(interval: float, restart: float, dow
 
 
 def test_no_other_interval_is_better() -> None:
-    costs = Costs(checkpoint=5.0, restart=600.0, between=24 * _HOUR)
+    day = 24 * 3600.0
+    costs = Costs(checkpoint=5.0, restart=600.0, between=day)
     best = best_interval(costs)
     assert best == pytest.approx(youngs_interval(costs), rel=0.02)
-    assert best == pytest.approx(math.sqrt(2 * 5 * 24 * _HOUR) - 5, rel=0.01)
+    assert best == pytest.approx(math.sqrt(2 * 5 * day) - 5, rel=0.01)
     tried = [best * factor for factor in (0.25, 0.5, 0.9, 1, 1.1, 2, 4)]
     assert max(tried, key=lambda one: goodput(one, costs)) == best
 
@@ -152,12 +139,9 @@ def test_no_other_interval_is_better() -> None:
 def test_long_checkpoints_have_a_best_interval() -> None:
     costs = Costs(checkpoint=1.0, restart=0.0, between=3.0)
     best = best_interval(costs)
-    assert goodput(best, costs) > 0.999 * max(
-        goodput(each / 100, costs) for each in range(10, 1000)
-    )
+    others = (goodput(interval / 100, costs) for interval in range(10, 1000))
+    assert goodput(best, costs) > 0.999 * max(others)
     assert best_interval(Costs(6.0, 0.0, 3.0)) == 3
-
-
-def test_extreme_costs() -> None:
+    # Extreme costs.
     assert goodput(9.0, Costs(1.0, 5.0, math.inf)) == 0.9
     assert goodput(1e9, Costs(1.0, 5.0, 1.0)) == 0

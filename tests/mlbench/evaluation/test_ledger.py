@@ -34,16 +34,11 @@ def remarks(slot: Slot) -> list[tuple[int, bool, str]]:
     return [(one.run_id, one.counts, one.remark) for one in slot.trials]
 
 
-def test_a_slot_is_named_by_its_workers_and_repeat() -> None:
-    assert run_names("set", PLAN) == ["set-w2-r1", "set-w1-r1", "set-w2-r2", "set-w1-r2"]
-
-
 def test_a_crashed_run_is_kept_and_repeated_with_a_new_seed() -> None:
     found = slots(entry(1, 7, "FAILED"), entry(2, 8), entry(3, 9, "STARTED"))
     assert [slot.is_open for slot in found] == [True, False, False, True]
-    assert remarks(found[0]) == [(7, False, "crashed")]
-    assert remarks(found[1]) == [(8, True, "")]
-    assert remarks(found[2]) == [(9, False, "running")]
+    expected = [(7, False, "crashed"), (8, True, ""), (9, False, "running")]
+    assert [remark for slot in found for remark in remarks(slot)] == expected
     assert [next_seed(slot, found) for slot in found if slot.is_open] == [10, 2]
     again = slots(entry(1, 7, "FAILED"), entry(1, 10))
     assert remarks(again[0]) == [(7, False, "crashed"), (10, True, "")]
@@ -84,7 +79,8 @@ def test_every_run_of_an_official_set_counts_and_is_not_repeated(ended: Entry, r
     assert remarks(found[1]) == [(8, False, "running")]
 
 
-def test_slots_of_a_sweep_are_named_by_combination() -> None:
+def test_a_slot_is_named_by_its_workers_combination_and_repeat() -> None:
+    assert run_names("set", PLAN) == ["set-w2-r1", "set-w1-r1", "set-w2-r2", "set-w1-r2"]
     flat, bucketed = {"exchange": "flat"}, {"exchange": "bucketed"}
     plan = [Planned(2, 1, flat), Planned(2, 1, bucketed), Planned(2, 2, bucketed)]
     assert run_names("set", plan) == ["set-w2-c1-r1", "set-w2-c2-r1", "set-w2-c2-r2"]
@@ -129,50 +125,36 @@ def test_an_unmodified_ledger_has_no_problem(*, states_set: bool) -> None:
     assert check_ledger(_HONEST, archived(states_set=states_set)) == ([], [])
 
 
-def without(run_id: int) -> tuple[RunSet, _Archived]:
-    left = {one: its for one, its in archived(states_set=True).items() if one != run_id}
-    return made([entry for entry in _ENTRIES if entry.run_id != run_id]), left
-
-
 def test_a_removed_run_is_detected() -> None:
-    forged, left = without(5)
+    forged = made([entry for entry in _ENTRIES if entry.run_id != 5])
+    left = {run_id: of_run for run_id, of_run in archived(states_set=True).items() if run_id != 5}
     problems, _ = check_ledger(forged, left)
     assert problems[0] == "run 6: the ledger lacks run 5 of its set"
     # Archives of earlier versions do not list earlier runs, so only the gap is noted.
-    old = {run_id: (run, None) for run_id, (run, _) in left.items()}
-    problems, [note] = check_ledger(forged, old)
-    assert problems == []
-    assert note == "run 5 was submitted between the runs of this set: of another set, or left out"
+    old: _Archived = {run_id: (run, None) for run_id, (run, _) in left.items()}
+    note = "run 5 was submitted between the runs of this set: of another set, or left out"
+    assert check_ledger(forged, old) == ([], [note])
 
 
 @pytest.mark.parametrize("states_set", [True, False])
-def test_a_wrong_counting_run_is_detected(*, states_set: bool) -> None:
-    trials = _HONEST.slots[1].trials
-    swapped = tuple(replace(trial, counts=not trial.counts) for trial in trials)
-    slots = list(_HONEST.slots)
-    slots[1] = replace(slots[1], trials=swapped)
-    problems, _ = check_ledger(
-        replace(_HONEST, slots=tuple(slots)), archived(states_set=states_set)
-    )
+def test_a_wrong_counting_or_disturbed_run_is_detected(*, states_set: bool) -> None:
+    archives = archived(states_set=states_set)
+    first, second, third = _HONEST.slots
+    swapped = tuple(replace(trial, counts=not trial.counts) for trial in second.trials)
+    slots = (first, replace(second, trials=swapped), third)
+    problems, _ = check_ledger(replace(_HONEST, slots=slots), archives)
     assert problems == ["slot 2: run 6 counts, the ledger has run 5"]
-
-
-@pytest.mark.parametrize("states_set", [True, False])
-def test_a_disturbed_run_declared_undisturbed_is_detected(*, states_set: bool) -> None:
     quiet = [replace(entry, disturbed=False) for entry in _ENTRIES]
-    problems, _ = check_ledger(made(quiet), archived(states_set=states_set))
+    problems, _ = check_ledger(made(quiet), archives)
     assert problems[0] == "run 5: the ledger has disturbed False, its archive True"
 
 
 def test_a_changed_registration_time_or_plan_is_detected() -> None:
-    earlier, _ = check_ledger(
-        made(_ENTRIES, created_at="2025-12-24T00:00:00Z"), archived(states_set=True)
-    )
+    early, late = "2025-12-24T00:00:00Z", "2026-11-24T07:13:16.5Z"
+    earlier, _ = check_ledger(made(_ENTRIES, created_at=early), archived(states_set=True))
     assert len(earlier) == 4
-    assert earlier[0].endswith(f"registered at {_AT}, not at 2025-12-24T00:00:00Z")
-    [later, *_], _ = check_ledger(
-        made(_ENTRIES, created_at="2026-11-24T07:13:16.5Z"), archived(states_set=False)
-    )
+    assert earlier[0].endswith(f"registered at {_AT}, not at {early}")
+    [later, *_], _ = check_ledger(made(_ENTRIES, created_at=late), archived(states_set=False))
     assert re.fullmatch(r"run 4: it was submitted at .*, before the set was registered", later)
     # One repeat is missing: slot 3 with its run.
     shorter = made(_ENTRIES[:3], _PLAN[:2])

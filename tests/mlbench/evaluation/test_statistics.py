@@ -1,7 +1,6 @@
 """Summaries, coverage of confidence intervals in simulations, and significance tests."""
 
 import math
-import random
 from collections.abc import Callable, Sequence
 from functools import cache
 from random import Random
@@ -144,11 +143,8 @@ def test_95_percent_of_intervals_cover_the_speed_up(runs: int, cvs: tuple[float,
     assert covered / _SETS >= 0.94
 
 
-def test_figures_that_may_be_negative_have_an_interval() -> None:
+def test_figures_may_be_negative_and_a_missed_target_leaves_no_upper_bound() -> None:
     assert of_mean([-1.0, 0.0, 1.0]) == pytest.approx((-4.3027 / 3**0.5, 4.3027 / 3**0.5), rel=1e-4)
-
-
-def test_a_missed_target_leaves_no_upper_bound() -> None:
     low, high = of_mean([10.0, 11.0, math.inf])
     assert (low is not None, high) == (True, None)
     assert of_mean([10.0, math.inf]) == (None, None)
@@ -157,9 +153,8 @@ def test_a_missed_target_leaves_no_upper_bound() -> None:
 @pytest.mark.parametrize("freedom", [1, 2, 3, 9, 26])
 def test_quantiles_match_scipy(freedom: int) -> None:
     for probability in (0.6, 0.95, 0.99):
-        assert t_quantile(probability, freedom) == pytest.approx(
-            scipy.stats.t.ppf(probability, freedom)
-        )
+        expected = scipy.stats.t.ppf(probability, freedom)
+        assert t_quantile(probability, freedom) == pytest.approx(expected)
 
 
 def test_the_mean_includes_all_runs() -> None:
@@ -190,13 +185,10 @@ def test_sums_too_large_for_a_float_have_neither_mean_nor_spread(huge: float) ->
     assert not (math.isfinite(found.mean or 0.0) and math.isfinite(found.standard_deviation or 0.0))
 
 
-def test_a_figure_without_values_has_no_summary() -> None:
+def test_runs_without_the_figure_are_ignored() -> None:
     assert of_times([None, None]) is None
     assert of_times([]) is None
     assert of_figures([None, math.nan]) is None
-
-
-def test_runs_without_the_figure_are_ignored() -> None:
     found = of_figures([None, 3.0, math.nan, 1.0, 2.0, math.inf])
     assert found == of_figures([1.0, 2.0, 3.0])
     low, high = of_mean([1.0, 2.0, 3.0])
@@ -213,10 +205,6 @@ def test_a_mean_of_at_least_three_runs_has_an_interval() -> None:
 _NAMES = ("1 worker", "2 workers")
 
 
-def _draw(seed: int) -> random.Random:
-    return random.Random(seed)  # noqa: S311 - no secret
-
-
 def _judge(
     first: Sequence[float], other: Sequence[float], seeds: tuple[Sequence[int], Sequence[int]]
 ) -> SignificanceTest:
@@ -225,7 +213,7 @@ def _judge(
 
 @pytest.mark.parametrize("sizes", [(2, 2), (3, 7), (5, 5), (12, 12)])
 def test_few_runs_get_an_exact_p_value(sizes: tuple[int, int]) -> None:
-    draw = _draw(1)
+    draw = Random(1)  # noqa: S311 - no secret
     for shift in (0.0, 0.3, 1.0):
         some, others = ([draw.random() + shift * i for _ in range(n)] for i, n in enumerate(sizes))
         expected = scipy.stats.mannwhitneyu(some, others, method="exact").pvalue
@@ -234,7 +222,7 @@ def test_few_runs_get_an_exact_p_value(sizes: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("sizes", [(13, 13), (20, 100)])
 def test_many_runs_get_a_normal_approximation_with_ties(sizes: tuple[int, int]) -> None:
-    draw = _draw(1)
+    draw = Random(1)  # noqa: S311 - no secret
     some, others = ([round(draw.random(), 1) for _ in range(n)] for n in sizes)
     expected = scipy.stats.mannwhitneyu(some, others, method="asymptotic").pvalue
     assert mann_whitney(some, others) == pytest.approx(expected, rel=1e-9)
@@ -243,18 +231,16 @@ def test_many_runs_get_a_normal_approximation_with_ties(sizes: tuple[int, int]) 
 
 @pytest.mark.parametrize("runs", [3, 5, 10])
 def test_runs_with_the_same_seeds_are_paired(runs: int) -> None:
-    draw = _draw(runs)
+    draw = Random(runs)  # noqa: S311 - no secret
     first = [draw.lognormvariate(0.0, 0.1) for _ in range(runs)]
     other = [one * draw.lognormvariate(0.05, 0.05) for one in first]
     found = _judge(first, other[::-1], ([*range(runs)], [*range(runs)][::-1]))
-    expected = scipy.stats.ttest_rel([*map(math.log, first)], [*map(math.log, other)]).pvalue
-    assert found.test == "paired t"
-    assert found.p == pytest.approx(expected, rel=1e-6)
-    assert found.can_tell
+    expected = scipy.stats.ttest_rel([*map(math.log, first)], [*map(math.log, other)])
+    assert (found.test, found.can_tell) == ("paired t", True)
+    assert found.p == pytest.approx(expected.pvalue, rel=1e-6)
     # The interval of the speed-up comes from the same test.
     low, high = known(found.times_faster_low), known(found.times_faster_high)
-    ends = scipy.stats.ttest_rel([*map(math.log, first)], [*map(math.log, other)])
-    assert (math.log(low), math.log(high)) == pytest.approx(ends.confidence_interval(0.95))
+    assert (math.log(low), math.log(high)) == pytest.approx(expected.confidence_interval(0.95))
     rates = known(hold_against(first, other, _NAMES, are_rates=True))
     assert rates.interval == of_ratio(other, first)
 
@@ -267,16 +253,11 @@ def test_runs_are_paired_only_if_both_groups_have_each_seed_once() -> None:
     assert _judge(times, times, ([1, 2, 3], [1, 2, 3])).p == 1.0
 
 
-def _runs(draw: random.Random, mean: float, count: int) -> list[float]:
-    """Return training times with a coefficient of variation of 5 %."""
-    return [mean * draw.lognormvariate(0.0, 0.05) for _ in range(count)]
-
-
 def test_twenty_equal_groups_rarely_contain_a_significant_one() -> None:
-    draw, sets = _draw(3), 0
+    draw, sets = Random(3), 0  # noqa: S311 - no secret
     for _ in range(100):
-        first = _runs(draw, 10.0, 10)
-        held = [known(hold_against(first, _runs(draw, 10.0, 10), _NAMES)) for _ in range(20)]
+        first, *others = ([lognormal(draw, 10.0, 0.05) for _ in range(10)] for _ in range(21))
+        held = [known(hold_against(first, other, _NAMES)) for other in others]
         sets += any(one.distinguishable for one in judge(held))
     assert sets <= 8
 

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from mlbench.contract.comparisons import Comparison, Group
+from mlbench.contract.comparisons import Comparison
 from mlbench.contract.records import RunSet, Slot, Trial
 from mlbench.contract.sweeps import Axis, Cell, Chart, Panel, SetAnalysis, Sweep
 from mlbench.evaluation import sweeps
@@ -41,16 +41,9 @@ def test_points_are_ordered_by_first_occurrence_of_their_values() -> None:
 
 
 def test_each_point_differs_from_its_baseline_in_one_option() -> None:
-    assert [baseline(SPOTS, i) for i in range(8)] == [
-        (0, ""),
-        (0, ""),
-        (0, "bandwidth 20"),
-        (1, "bandwidth 20"),
-        (0, "exchange flat"),
-        (1, "exchange flat"),
-        (2, "exchange flat"),
-        (3, "exchange flat"),
-    ]
+    flat = [(i, "exchange flat") for i in range(4)]
+    at_20 = [(0, "bandwidth 20"), (1, "bandwidth 20")]
+    assert [baseline(SPOTS, i) for i in range(8)] == [(0, ""), (0, ""), *at_20, *flat]
     assert [fewest_workers(SPOTS, i) for i in range(8)] == [0, 0, 2, 2, 4, 4, 6, 6]
     holed = [point for point in SPOTS if point != SPOTS[2]]
     assert baseline(holed, 5) == (3, "bandwidth 20")
@@ -65,20 +58,16 @@ def test_network_limits_are_columns_and_other_options_are_rows_and_panels() -> N
 
 
 def test_columns_are_other_numbers_or_else_names() -> None:
-    frameworks = [
-        SweepPoint(workers, {"framework": name}) for name in ("b", "a") for workers in (1, 16)
-    ]
+    pairs = product(("b", "a"), (1, 16))
+    frameworks = [SweepPoint(workers, {"framework": name}) for name, workers in pairs]
     assert lay_out(frameworks) == Sweep(
         Axis("workers", "", ("1", "16"), (1.0, 16.0), is_wide=True),
         Axis("framework", "", ("b", "a"), None, is_wide=False),
         (Panel("", ((0, 1), (2, 3))),),
     )
     names = known(lay_out(frameworks[::2]))
-    assert (names.across.values, names.by, names.panels) == (
-        ("b", "a"),
-        None,
-        (Panel("", ((0, 1),)),),
-    )
+    assert (names.across.values, names.by) == (("b", "a"), None)
+    assert names.panels == (Panel("", ((0, 1),)),)
     latency = [SweepPoint(2, {"latency": text}) for text in ("5ms", "0ms", "none")]
     for points, numbers in ((latency[:2], (0.0, 5.0)), (latency, None)):
         sweep = known(lay_out(points))
@@ -89,40 +78,31 @@ def test_columns_are_other_numbers_or_else_names() -> None:
 
 def compared(*swept: tuple[int, str, float], key: str = "exchange") -> Comparison:
     """Compare four runs per number of workers, swept value and approximate time."""
-    runs = [
-        (reaching(10 * i + n, workers, seconds + n, swept={key: value}), value)
-        for i, (workers, value, seconds) in enumerate(swept)
-        for n in range(4)
-    ]
-    facts = {
-        result.run_id: make_facts(
-            result.num_workers, exchange=value, epochs="1", seed=str(result.run_id % 10)
-        )
-        for result, value in runs
-    }
-    return compare([result for result, _ in runs], facts)
+    runs, facts = [], {}
+    for (i, (workers, value, seconds)), n in product(enumerate(swept), range(4)):
+        run_id = 10 * i + n
+        runs.append(reaching(run_id, workers, seconds + n, swept={key: value}))
+        facts[run_id] = make_facts(workers, exchange=value, epochs="1", seed=str(n))
+    return compare(runs, facts)
 
 
 def test_speed_ups_and_tests_are_within_a_swept_value() -> None:
     comparison = compared((1, "flat", 100), (2, "flat", 50), (1, "topk", 200), (2, "topk", 49.5))
     assert comparison.differences == ()
     assert [(group.label, dict(group.swept)) for group in comparison.groups] == [
-        ("1 worker, exchange flat", {"exchange": "flat"}),
-        ("2 workers, exchange flat", {"exchange": "flat"}),
-        ("1 worker, exchange topk", {"exchange": "topk"}),
-        ("2 workers, exchange topk", {"exchange": "topk"}),
+        (f"{workers}, exchange {exchange}", {"exchange": exchange})
+        for exchange in ("flat", "topk")
+        for workers in ("1 worker", "2 workers")
     ]
     speedups = [round(group.speedup or 0, 2) for group in comparison.groups]
     assert speedups == [1.0, 1.97, 1.0, 3.95]
-    assert [_test_of(group) for group in comparison.groups] == [
-        None,
-        ("1 worker", True, 1.97),
-        ("exchange flat", True, 0.5),
-        ("exchange flat", True, 1.01),
-    ]
-    baselines = [group.evidence and group.evidence.baseline for group in comparison.groups]
-    assert baselines == [None, 0, 0, 1]
-    assert known(comparison.groups[2].evidence).text == (
+    first, *others = [group.evidence for group in comparison.groups]
+    assert first is None
+    tests = [(known(test).baseline, known(test).than) for test in others]
+    assert tests == [(0, "1 worker"), (0, "exchange flat"), (1, "exchange flat")]
+    assert [round(known(known(test).times_faster), 2) for test in others] == [1.97, 0.5, 1.01]
+    assert all(known(test).distinguishable for test in others)
+    assert known(others[1]).text == (
         "1 worker, exchange topk differ from 1 worker, exchange flat: 0.504 times as fast "
         "(p = 6.5e-07, paired t, corrected for 3 comparisons)"
     )
@@ -133,18 +113,9 @@ def test_runs_without_a_common_sweep_are_compared_normally() -> None:
     swept = compared((1, "flat", 100), (1, "topk", 200))
     facts = {one.run_id: make_facts(1, exchange=one.swept["exchange"]) for one in swept.results}
     found = compare([*swept.results, other], facts | {99: make_facts(1, exchange="flat")})
-    assert [(one.label, one.swept) for one in found.groups] == [
-        ("1 worker, exchange flat", {}),
-        ("1 worker, exchange topk", {}),
-    ]
-    assert [one.name for one in found.differences] == ["exchange"]
-
-
-def _test_of(group: Group) -> tuple[str, bool, float] | None:
-    found = group.evidence
-    if found is None:
-        return None
-    return found.than, found.distinguishable, round(found.times_faster or 0, 2)
+    labels = ["1 worker, exchange flat", "1 worker, exchange topk"]
+    assert [(group.label, group.swept) for group in found.groups] == [(text, {}) for text in labels]
+    assert [difference.name for difference in found.differences] == ["exchange"]
 
 
 _SWEEP = make_sweep()
@@ -155,8 +126,7 @@ def drawn(*means: float | None) -> list[Chart]:
     groups = []
     for group, mean in zip(_SWEEP.groups, means, strict=True):
         rate = replace(known(group.samples_per_second), mean=mean)
-        found = replace(group, samples_per_second=rate, training_seconds_to_target=None)
-        groups.append(found)
+        groups.append(replace(group, samples_per_second=rate, training_seconds_to_target=None))
     return [*charts(known(_SWEEP.sweep), groups)]
 
 
@@ -184,19 +154,11 @@ def test_the_best_figure_is_the_darkest(
     [chart] = drawn(*means)
     assert chart.is_wide == is_wide
     assert [[cell and cell.heat for cell in row] for row in chart.cells] == heat
-
-
-def test_there_is_no_chart_without_figures() -> None:
-    assert drawn(*[None] * 6) == []
+    assert drawn(*[None] * 6) == [], "there is no chart without figures"
 
 
 # Seconds to the target by exchange and bandwidth. The exchange matters more.
-_SECONDS = {
-    ("flat", "10"): 90.0,
-    ("flat", "100"): 60.0,
-    ("topk", "10"): 30.0,
-    ("topk", "100"): 20.0,
-}
+_SECONDS = dict(zip(product(("flat", "topk"), ("10", "100")), (90, 60, 30, 20.0), strict=True))
 
 
 def made(
@@ -237,10 +199,8 @@ def test_points_have_their_values_on_the_axes_of_the_set() -> None:
     analysis = made(_SECONDS)
     assert analysis.measure == "time to target (training)"
     assert [axis.key for axis in analysis.axes] == ["exchange", "bandwidth"]
-    assert (analysis.points[2].name, analysis.points[2].values) == (
-        "exchange topk, bandwidth 10, 2 workers",
-        ("topk", "10"),
-    )
+    assert analysis.points[2].name == "exchange topk, bandwidth 10, 2 workers"
+    assert analysis.points[2].values == ("topk", "10")
     assert made(_SECONDS | {("flat", "10"): math.inf}).points[0].figure is None
 
 
