@@ -63,62 +63,58 @@ def _of(environ: dict[str, str], *left_out: str, **changed: str) -> dict[str, st
     return {name: value for name, value in (environ | changed).items() if name not in left_out}
 
 
+def _job(key: str, rank: int, num_workers: int, attempt: int = 1, max_restarts: int = 0) -> Job:
+    """Return a job whose key begins with its launcher."""
+    return Job(key, rank, num_workers, key.partition("-")[0], attempt, max_restarts)
+
+
 @pytest.mark.parametrize(
     ("environ", "job"),
     [
-        (_TORCHRUN, Job("torchrun-lm-7", 3, 4, "torchrun")),
+        (_TORCHRUN, _job("torchrun-lm-7", 3, 4)),
         (
             _of(_TORCHRUN, TORCHELASTIC_RESTART_COUNT="2", TORCHELASTIC_MAX_RESTARTS="3"),
-            Job("torchrun-lm-7", 3, 4, "torchrun", attempt=3, max_restarts=3),
+            _job("torchrun-lm-7", 3, 4, attempt=3, max_restarts=3),
         ),
-        (
-            _of(_TORCHRUN, TORCHELASTIC_RUN_ID="none"),
-            Job("torchrun-node-1:29500", 3, 4, "torchrun"),
-        ),
+        (_of(_TORCHRUN, TORCHELASTIC_RUN_ID="none"), _job("torchrun-node-1:29500", 3, 4)),
         (
             _of(_TORCHRUN, TORCHELASTIC_RUN_ID="none", MASTER_ADDR="127.0.0.1"),
-            Job("torchrun-lm-2:29500", 3, 4, "torchrun"),
+            _job("torchrun-lm-2:29500", 3, 4),
         ),
         # The innermost launcher determines the job.
-        (_SLURM | _TORCHRUN, Job("torchrun-alps-42-lm-7", 3, 4, "torchrun")),
+        (_SLURM | _TORCHRUN, _job("torchrun-alps-42-lm-7", 3, 4)),
         (
             _SLURM | _of(_TORCHRUN, TORCHELASTIC_MAX_RESTARTS="3") | {"SLURM_RESTART_COUNT": "2"},
-            Job("torchrun-alps-42-lm-7", 3, 4, "torchrun", attempt=9, max_restarts=3),
+            _job("torchrun-alps-42-lm-7", 3, 4, attempt=9, max_restarts=3),
         ),
-        (_BATCH | _OPEN_MPI_4, Job("mpi-79b7f7aecf8e7a95-1ce3e1bd2ffb5f9f", 1, 2, "mpi")),
-        (_SLURM | _BARE, Job("shell-alps-42-node-1:29500", 1, 2, "shell")),
-        (_INDEXED | _BARE, Job("shell-node-1:29500", 1, 2, "shell")),
+        (_BATCH | _OPEN_MPI_4, _job("mpi-79b7f7aecf8e7a95-1ce3e1bd2ffb5f9f", 1, 2)),
+        (_SLURM | _BARE, _job("shell-alps-42-node-1:29500", 1, 2)),
+        (_INDEXED | _BARE, _job("shell-node-1:29500", 1, 2)),
         # Slurm.
-        (_SLURM, Job("slurm-alps-42.0", 3, 4, "slurm")),
-        (_of(_SLURM, "SLURM_CLUSTER_NAME"), Job("slurm-42.0", 3, 4, "slurm")),
-        (_of(_SLURM, "SLURM_STEP_NUM_TASKS"), Job("slurm-alps-42.0", 3, 4, "slurm")),
+        (_SLURM, _job("slurm-alps-42.0", 3, 4)),
+        (_of(_SLURM, "SLURM_CLUSTER_NAME"), _job("slurm-42.0", 3, 4)),
+        (_of(_SLURM, "SLURM_STEP_NUM_TASKS"), _job("slurm-alps-42.0", 3, 4)),
         (
             _of(_SLURM, SLURM_STEP_ID="1", SLURM_STEP_NUM_TASKS="1", SLURM_PROCID="0"),
-            Job("slurm-alps-42.1", 0, 1, "slurm"),
+            _job("slurm-alps-42.1", 0, 1),
         ),
-        (
-            _of(_SLURM, SLURM_RESTART_COUNT="1"),
-            Job("slurm-alps-42.0", 3, 4, "slurm", attempt=2),
-        ),
-        (_SLURM | _PMI2, Job("slurm-alps-42.0", 3, 4, "slurm")),
-        (_BATCH, Job("slurm-alps-42", 0, 1, "slurm")),
+        (_of(_SLURM, SLURM_RESTART_COUNT="1"), _job("slurm-alps-42.0", 3, 4, attempt=2)),
+        (_SLURM | _PMI2, _job("slurm-alps-42.0", 3, 4)),
+        (_BATCH, _job("slurm-alps-42", 0, 1)),
         # MPI.
-        (_OPEN_MPI_4, Job("mpi-79b7f7aecf8e7a95-1ce3e1bd2ffb5f9f", 1, 2, "mpi")),
-        (_OPEN_MPI_5, Job("mpi-prterun-login-2201@1", 1, 2, "mpi")),
-        (_SLURM | _INTEL_MPI, Job("mpi-5d530000-e9f3-9f0a-3661-060019c3d65f", 1, 2, "mpi")),
-        (_PMI | _IN_PBS, Job("mpi-7[1].head", 1, 2, "mpi")),
-        (_PMI | _IN_LSF, Job("mpi-7-1", 1, 2, "mpi")),
-        (_SLURM | _PMI, Job("mpi-alps-42", 1, 2, "mpi")),
+        (_OPEN_MPI_4, _job("mpi-79b7f7aecf8e7a95-1ce3e1bd2ffb5f9f", 1, 2)),
+        (_OPEN_MPI_5, _job("mpi-prterun-login-2201@1", 1, 2)),
+        (_SLURM | _INTEL_MPI, _job("mpi-5d530000-e9f3-9f0a-3661-060019c3d65f", 1, 2)),
+        (_PMI | _IN_PBS, _job("mpi-7[1].head", 1, 2)),
+        (_PMI | _IN_LSF, _job("mpi-7-1", 1, 2)),
+        (_SLURM | _PMI, _job("mpi-alps-42", 1, 2)),
         # Kubernetes.
-        (_TRAIN_JOB, Job("kubeflow-lm-node-0-0.lm:29400", 1, 2, "kubeflow")),
-        (_PYTORCH_JOB, Job("kubeflow-lm-master-0:23456", 1, 2, "kubeflow")),
-        (
-            _of(_ELASTIC, PET_NNODES="4:4"),
-            Job("kubeflow-lm-worker-0:23456-first", 2, 4, "kubeflow"),
-        ),
+        (_TRAIN_JOB, _job("kubeflow-lm-node-0-0.lm:29400", 1, 2)),
+        (_PYTORCH_JOB, _job("kubeflow-lm-master-0:23456", 1, 2)),
+        (_of(_ELASTIC, PET_NNODES="4:4"), _job("kubeflow-lm-worker-0:23456-first", 2, 4)),
         # Variables set by the user.
-        (_BARE, Job("shell-node-1:29500", 1, 2, "shell")),
-        (_of(_BARE, MASTER_ADDR="::1"), Job("shell-lm-2:29500", 1, 2, "shell")),
+        (_BARE, _job("shell-node-1:29500", 1, 2)),
+        (_of(_BARE, MASTER_ADDR="::1"), _job("shell-lm-2:29500", 1, 2)),
     ],
 )
 def test_a_launcher_describes_the_job(environ: dict[str, str], job: Job) -> None:
@@ -176,17 +172,9 @@ def test_a_job_of_one_rank_needs_no_key(
 @pytest.mark.parametrize(
     ("environ", "workers", "message"),
     [
-        (
-            _of(_BARE, RANK="2"),
-            None,
-            r"rank: must be less than .* 2 \(got 2\).*Correct RANK and WORLD_SIZE",
-        ),
+        (_of(_BARE, RANK="2"), None, r"rank: .* than .* 2 \(got 2\).*Correct RANK and WORLD_SIZE"),
         (_SLURM, 2, r"rank: must be less than .* 2 \(got 3\).*Correct SLURM_PROCID.* or --workers"),
-        (
-            _of(_BARE, RANK="first"),
-            None,
-            r"RANK: must be a whole number of at least 0 \(got 'first'\)",
-        ),
+        (_of(_BARE, RANK="first"), None, r"RANK: must be a whole number .* 0 \(got 'first'\)"),
         (_of(_SLURM, SLURM_RESTART_COUNT="²"), None, r"SLURM_RESTART_COUNT: .* \(got '²'\)"),
         (_of(_TRAIN_JOB, PET_NNODES="some"), None, r"PET_NNODES: .* \(got 'some'\)"),
         (_of(_BARE, "WORLD_SIZE"), None, "--workers: required, .* RANK and WORLD_SIZE"),
