@@ -138,8 +138,8 @@ def test_samples_that_would_fill_memory_are_refused(
 @pytest.mark.parametrize(
     ("name", "field"),
     [
-        *(("/tmp/x", "resource_name"), ("../x", "archive"), ("a/../../x", "resource_name")),
-        *(("..", "archive"), ("a\x1bb", "resource_name")),
+        *((name, "resource_name") for name in ("/tmp/x", "a/../../x", "a\x1bb")),
+        *(("../x", "archive"), ("..", "archive")),
     ],
 )
 def test_a_file_name_from_a_master_cannot_name_a_local_file(
@@ -184,12 +184,9 @@ def test_a_token_is_sent_only_to_its_own_master(
         assert {asked.headers.get("Authorization") for asked in master.asked} == {sent}
 
 
-def test_a_link_to_another_master_needs_a_token(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_link_to_another_master_needs_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(names.ENV_TOKEN, "secret")
-    with (
-        serving(Reply(401, {"status": 401, "message": "sign in"})) as master,
-        pytest.raises(MLBenchError, match=f"{master.url}: the token is missing or wrong"),
-    ):
-        mlbench.open(f"{master.url}/runs/9")
+    with serving(Reply(401, {"status": 401, "message": "sign in"})) as master:
+        refusal = f"{master.url}: the token is missing or wrong"
+        with pytest.raises(MLBenchError, match=refusal):
+            mlbench.open(f"{master.url}/runs/9")

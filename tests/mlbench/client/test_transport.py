@@ -47,11 +47,9 @@ def test_reads_and_posts_are_repeated_unchanged(trouble: Reply) -> None:
     first, second = master.asked
     assert first.body == second.body, "the body must be unchanged, so that it is stored once"
     assert set(json.loads(first.body)) == {"run_id", "name", "value", "date"}
-
-
-def test_the_start_of_a_download_is_repeated() -> None:
+    # So is the start of a download.
     file = io.BytesIO()
-    with serving(_FULL, Reply(200, b"content")) as master, ApiClient(url=master.url) as client:
+    with serving(trouble, Reply(200, b"content")) as master, ApiClient(url=master.url) as client:
         client.download(1, file)
     assert file.getvalue() == b"content"
 
@@ -76,22 +74,18 @@ def test_creation_and_deletion_are_sent_once(trouble: Reply) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reply", "status", "message"),
+    ("status", "body", "message"),
     [
-        (Reply(400, {"message": "name: too long"}), 400, "name: too long"),
-        (Reply(503, {"message": "name: too long"}), 503, "name: too long"),
-        (Reply(502, b"<h1>no JSON</h1>"), 502, "502 Bad Gateway"),
-        (Reply(404, b"File not found"), 404, "unlike a master. Is it another server?"),
-        (Reply(200, b"<h1>hello</h1>"), 200, "not a valid response of a master"),
-        (Reply(200, b"[{}]"), 200, "not a valid response of a master"),
-        (Reply(200, b'{"a": 1}'), 200, "not a valid response of a master"),
-        (Reply(200, b"[1]"), 200, "not a valid response of a master"),
+        *((status, b'{"message": "name: too long"}', "name: too long") for status in (400, 503)),
+        (502, b"<h1>no JSON</h1>", "502 Bad Gateway"),
+        (404, b"File not found", "unlike a master. Is it another server?"),
+        *((200, body, "not a valid response") for body in (b"<h1>", b"[{}]", b'{"a": 1}', b"[1]")),
     ],
 )
 def test_refusals_and_invalid_responses_are_not_retried(
-    reply: Reply, status: int, message: str
+    status: int, body: bytes, message: str
 ) -> None:
-    with serving(reply) as server, ApiClient(url=server.url) as client:
+    with serving(Reply(status, body)) as server, ApiClient(url=server.url) as client:
         with pytest.raises(ApiError, match=message) as error:
             client.get_runs().result()
         assert error.value.status == status
@@ -110,29 +104,28 @@ def test_a_silent_master_causes_a_timeout() -> None:
 
 # --- The retry rule, without waiting. ---
 
-_REQUEST = httpx.Request("GET", "http://master/")
+
+def response(status: int, retry_after: str | None = None) -> httpx.Response:
+    headers = {} if retry_after is None else {"Retry-After": retry_after}
+    return httpx.Response(status, headers=headers, request=httpx.Request("GET", "http://master/"))
 
 
 @pytest.mark.parametrize(
     ("outcome", "if_repeatable", "if_not"),
     [
         (httpx.ConnectError("refused"), 0.2, 0.2),
-        (httpx.ReadError("reset"), 0.2, None),
-        (httpx.RemoteProtocolError("cut"), 0.2, None),
-        (httpx.ReadTimeout("silence"), None, None),
-        (httpx.ConnectTimeout("silence"), None, None),
-        (httpx.Response(503, headers={"Retry-After": "5"}, request=_REQUEST), 5.0, None),
-        (httpx.Response(503, headers={"Retry-After": "11"}, request=_REQUEST), None, None),
-        (httpx.Response(503, headers={"Retry-After": "soon"}, request=_REQUEST), None, None),
-        (httpx.Response(503, request=_REQUEST), None, None),
-        (httpx.Response(500, headers={"Retry-After": "3"}, request=_REQUEST), None, None),
-        (httpx.Response(200, request=_REQUEST), None, None),
+        *(
+            (error, 0.2, None)
+            for error in (httpx.ReadError("reset"), httpx.RemoteProtocolError(""))
+        ),
+        *((error("silence"), None, None) for error in (httpx.ReadTimeout, httpx.ConnectTimeout)),
+        (response(503, "5"), 5.0, None),
+        *((response(503, pause), None, None) for pause in ("11", "soon", None)),
+        *((response(500, "3"), None, None), (response(200), None, None)),
     ],
 )
 def test_pause_before_retry(
-    outcome: httpx.Response | httpx.RequestError,
-    if_repeatable: float | None,
-    if_not: float | None,
+    outcome: httpx.Response | httpx.RequestError, if_repeatable: float | None, if_not: float | None
 ) -> None:
     assert pause_before_retry(outcome, 1, 0.0, repeatable=True) == if_repeatable
     assert pause_before_retry(outcome, 1, 0.0, repeatable=False) == if_not
