@@ -30,15 +30,10 @@ _NODE_ADDRESSES = {"InternalIP": "10.0.0.4", "Hostname": "node-1"}
 
 def pod(name: str = "master-0", ip: str = "10.1.0.7", *, ready: bool = True) -> dict[str, Any]:
     ports = [{"containerPort": 9090}, {"name": "http", "containerPort": 8000}]
-    return {
-        "metadata": {"name": name},
-        "spec": {"nodeName": "node-1", "containers": [{"name": "api", "ports": ports}]},
-        "status": {
-            "phase": "Running",
-            "podIP": ip,
-            "conditions": [{"type": "Ready", "status": str(ready)}],
-        },
-    }
+    spec = {"nodeName": "node-1", "containers": [{"name": "api", "ports": ports}]}
+    conditions = [{"type": "Ready", "status": str(ready)}]
+    status = {"phase": "Running", "podIP": ip, "conditions": conditions}
+    return {"metadata": {"name": name}, "spec": spec, "status": status}
 
 
 def service(kind: str, name: str = "release-mlbench-master", **spec: object) -> dict[str, Any]:
@@ -80,16 +75,12 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
         cluster.url = server.url
         path = tmp_path / "kubeconfig"
         context = {"name": "test", "context": {"cluster": "here", "user": "me"}}
-        config = {
-            "current-context": "test",
-            "contexts": [context],
-            "clusters": [{"name": "here", "cluster": {"server": cluster.url}}],
-            "users": [{"name": "me", "user": {"token": "kubernetes-token"}}],
-        }
+        config: dict[str, Any] = {"current-context": "test", "contexts": [context]}
+        config["clusters"] = [{"name": "here", "cluster": {"server": cluster.url}}]
+        config["users"] = [{"name": "me", "user": {"token": "kubernetes-token"}}]
         path.write_text(json.dumps(config))  # JSON is valid YAML
-        monkeypatch.setattr(
-            kubernetes.config.kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(path)
-        )
+        kube_config = kubernetes.config.kube_config
+        monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(path))
         yield cluster
 
 
@@ -123,10 +114,7 @@ def found_inside(monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> str:
             service("LoadBalancer", loadBalancer={"ingress": [{"hostname": "lb.example.com"}]}),
             "http://lb.example.com:80",
         ),
-        (
-            service("ClusterIP", ports=[{"port": 8080}, {"port": 80}]),
-            "http://10.96.0.5:80",
-        ),
+        (service("ClusterIP", ports=[{"port": 8080}, {"port": 80}]), "http://10.96.0.5:80"),
         (service("ClusterIP", ports=[{"port": 8080}]), "http://10.96.0.5:8080"),
     ],
 )
@@ -139,10 +127,8 @@ def test_a_service_has_an_address(cluster: Cluster, there: dict[str, Any], addre
 
 
 def test_a_service_is_chosen_by_name(cluster: Cluster) -> None:
-    cluster.services = [
-        service("ClusterIP", "one"),
-        service("ClusterIP", "two", clusterIP="10.96.0.6"),
-    ]
+    two = service("ClusterIP", "two", clusterIP="10.96.0.6")
+    cluster.services = [service("ClusterIP", "one"), two]
     assert found(ServiceLocation("default", _LABEL, "two")) == "http://10.96.0.6:80"
     with pytest.raises(DiscoveryError, match=r"several services .*: one, two\. Pass service_name"):
         found()
@@ -154,10 +140,7 @@ def test_a_service_is_chosen_by_name(cluster: Cluster) -> None:
     ("there", "message"),
     [
         ([], f"no service with label {_LABEL} in namespace 'default' .*master as url="),
-        (
-            [service("LoadBalancer")],
-            "no load balancer yet. Wait for it, or use `kubectl port-forward",
-        ),
+        ([service("LoadBalancer")], "no load balancer yet. Wait for it, or use `kubectl port-forw"),
         ([service("ClusterIP", clusterIP="None")], r"\(type ClusterIP\) has no address"),
         ([service("ExternalName", ports=[])], "has no port"),
     ],
@@ -188,9 +171,7 @@ def test_a_missing_ready_pod_is_reported(cluster: Cluster, monkeypatch: pytest.M
             found_inside(monkeypatch, cluster)
 
 
-def test_a_missing_service_account_or_package_is_reported(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_missing_service_account_or_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DiscoveryError, match=r"Set in_cluster= .* master as url="):
         ApiClient()
     monkeypatch.setitem(sys.modules, "kubernetes", None)
@@ -250,10 +231,18 @@ def test_the_local_stack_is_the_default(environ: dict[str, str]) -> None:
     assert find_connection({**environ, "MLBENCH_URL": "", "MLBENCH_TOKEN": ""}) == _LOCAL
 
 
-@pytest.mark.parametrize("url", [_URL, f"{_URL}/", "10.0.0.7:8000", "mlbench:other@10.0.0.7:8000"])
-def test_address_and_token_select_another_master(environ: dict[str, str], url: str) -> None:
-    found = find_connection({**environ, "MLBENCH_URL": url, "MLBENCH_TOKEN": "t"})
-    assert found == StackConnection(_URL, "t", prometheus_url=None, elsewhere=True)
+@pytest.mark.parametrize(
+    ("url", "token"),
+    [
+        *((url, "t") for url in (_URL, f"{_URL}/", "10.0.0.7:8000", "mlbench:other@10.0.0.7:8000")),
+        ("mlbench:t%2F1@10.0.0.7:8000", ""),
+    ],
+)
+def test_address_and_token_select_another_master(
+    environ: dict[str, str], url: str, token: str
+) -> None:
+    found = find_connection({**environ, "MLBENCH_URL": url, "MLBENCH_TOKEN": token})
+    assert found == StackConnection(_URL, token or "t/1", prometheus_url=None, elsewhere=True)
 
 
 @pytest.mark.parametrize("url", ["ftp://me:SECRET@host", "http://me:SECRET@", "http://me:SECRET"])
@@ -261,9 +250,3 @@ def test_a_malformed_address_is_refused_without_its_token(url: str) -> None:
     with pytest.raises(MLBenchError, match="MLBENCH_URL: must be host:port") as error:
         find_connection({"MLBENCH_URL": url})
     assert "SECRET" not in str(error.value)
-
-
-def test_an_address_may_contain_the_token(environ: dict[str, str]) -> None:
-    environ["MLBENCH_URL"] = "mlbench:t%2F1@10.0.0.7:8000"
-    found = find_connection(environ)
-    assert (found.url, found.token) == (_URL, "t/1")

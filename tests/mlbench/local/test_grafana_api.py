@@ -9,6 +9,7 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,13 +44,9 @@ def dashboards(tmp_path: Path) -> Path:
 
 
 def push(
-    url: str,
-    dashboards: Path,
-    token: str = ADMIN,
-    prometheus_url: str = _PROMETHEUS,
-    timeout_seconds: float = 5.0,
+    url: str, dashboards: Path, token: str = ADMIN, prometheus_url: str = _PROMETHEUS, **more: Any
 ) -> Pushed:
-    with Grafana(url, token, timeout_seconds=timeout_seconds) as grafana:
+    with Grafana(url, token, **{"timeout_seconds": 5.0, **more}) as grafana:
         return grafana.push(dashboards, prometheus_url, "2s")
 
 
@@ -90,11 +87,7 @@ def test_the_second_push_changes_nothing(pushed: GrafanaServer, dashboards: Path
     pushed.folders["mlbench"]["title"] = "Renamed by a user"
     assert push(pushed.url, dashboards) == _UNCHANGED
     assert pushed.written() == []
-
-
-def test_only_a_changed_dashboard_gets_a_new_version(
-    pushed: GrafanaServer, dashboards: Path
-) -> None:
+    # Only a changed dashboard gets a new version.
     change_board(dashboards)
     done = push(pushed.url, dashboards)
     assert done.dashboards == {"mlbench-run": "updated", "mlbench-runs": "unchanged"}
@@ -165,9 +158,8 @@ def test_provisioned_dashboards_are_not_changed(pushed: GrafanaServer, dashboard
     change_board(dashboards)
     assert push(pushed.url, dashboards).dashboards["mlbench-run"] == "provisioned"
     assert pushed.written() == []
-    with pytest.raises(
-        GrafanaError, match="the data source MLBench Prometheus: it comes from Grafana's provis"
-    ):
+    refusal = "the data source MLBench Prometheus: it comes from Grafana's provis"
+    with pytest.raises(GrafanaError, match=refusal):
         push(pushed.url, dashboards, prometheus_url="http://other:9090")
 
 
@@ -248,9 +240,7 @@ def test_an_unreachable_grafana_is_reported(dashboards: Path) -> None:
     ("fault", "said"),
     [
         ("hang", "does not answer within 0.2 s"),
-        ("garbage", "no Grafana at"),
-        ("error page", "no Grafana at"),
-        ("list", "no Grafana at"),
+        *((page, "no Grafana at") for page in ("garbage", "error page", "list")),
         ("500", "does not work now: Server Error 500: database is locked"),
     ],
 )
@@ -266,10 +256,8 @@ def test_a_failing_grafana_is_reported(
 
 def test_a_redirect_is_reported_and_not_followed(dashboards: Path) -> None:
     moved = Reply(301, b"", (("Location", "https://secure/"),))
-    with (
-        serving(moved) as server,
-        pytest.raises(GrafanaError, match="leads to https://secure/: give that address"),
-    ):
+    refusal = pytest.raises(GrafanaError, match="leads to https://secure/: give that address")
+    with serving(moved) as server, refusal:
         push(server.url, dashboards)
 
 

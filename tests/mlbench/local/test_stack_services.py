@@ -22,6 +22,7 @@ from mlbench.local.assets import grafana_folder
 from mlbench.local.grafana_api import DATA_SOURCE_NAME, DATA_SOURCE_UID, FOLDER_TITLE, FOLDER_UID
 from mlbench.local.home import Home
 from mlbench.local.stack_services import (
+    THIS_MACHINE,
     Listen,
     Service,
     StackServices,
@@ -37,11 +38,8 @@ from tests.conftest import free_port
 from tests.support.known import known
 
 _SECRETS = {names.ENV_TOKEN, names.ENV_AGENT_SECRET}
-_USERS_GRAFANA = (
-    names.ENV_GRAFANA_URL,
-    names.ENV_GRAFANA_TOKEN,
-    names.ENV_GRAFANA_PROMETHEUS_URL,
-)
+_PROMETHEUS_LOGIN = (names.ENV_PROMETHEUS_USER, names.ENV_PROMETHEUS_PASSWORD)
+_USERS_GRAFANA = (names.ENV_GRAFANA_URL, names.ENV_GRAFANA_TOKEN, names.ENV_GRAFANA_PROMETHEUS_URL)
 _SHOWN_GRAFANA = names.ENV_GRAFANA_PUBLIC_URL
 _NOTIFICATIONS = (names.ENV_NOTIFY_URL, names.ENV_ALERTMANAGER_CONFIG)
 
@@ -79,9 +77,13 @@ def grafana(tmp_path: Path, binary: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     return path
 
 
-def all_services(home: Home) -> dict[str, Service]:
-    found = StackServices(home, workers=2)
+def all_services(home: Home, listen: Listen = THIS_MACHINE) -> dict[str, Service]:
+    found = StackServices(home, 2, listen)
     return {service.name: service for service in (*found.fixed, found.worker(0))}
+
+
+def secret_of(home: Home, file: str) -> str:
+    return (home.root / file).read_text().strip()
 
 
 def options(service: Service) -> dict[str, str]:
@@ -93,10 +95,9 @@ def options(service: Service) -> dict[str, str]:
 
 
 def test_a_free_port_is_assigned_once(used_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Stacks that are started at the same time need different ports.
     first, second = port_near(used_port), port_near(used_port)
-    assert used_port < first < second < used_port + 200, (
-        "concurrently started stacks need different ports"
-    )
+    assert used_port < first < second < used_port + 200
     port = free_port()
     assert port_exactly(port) == port
     for not_free in (used_port, port):
@@ -124,33 +125,31 @@ def test_every_service_has_a_separate_local_port(home: Home) -> None:
 
 def test_secrets_are_private_and_permanent_and_only_the_master_gets_them(home: Home) -> None:
     first, by_name = StackServices(home, workers=2), all_services(home)
-    token, agent_secret = (
-        (home.root / name).read_text().strip() for name in ("token", "agent-secret")
-    )
+    files = ("token", "agent-secret", "prometheus-password")
+    token, agent_secret, _ = secrets = [secret_of(home, file) for file in files]
     assert stat.S_IMODE((home.root / "token").stat().st_mode) == 0o600
     assert first.connection.token == token == by_name["master"].environ[names.ENV_TOKEN]
     assert by_name["master"].environ[names.ENV_AGENT_SECRET] == agent_secret
-    assert len({token, agent_secret}) == 2
     holders = {name for name, service in by_name.items() if _SECRETS & {*service.environ}}
     assert holders == {"master"}
-    for file in ("token", "agent-secret", "prometheus-password"):
-        secret = (home.root / file).read_text().strip()
+    commands = " ".join(word for service in by_name.values() for word in service.command)
+    assert len({*secrets}) == 3
+    for secret in secrets:
         assert len(secret) >= 40
-        assert not [s.name for s in by_name.values() if secret in " ".join(s.command)]
+        assert secret not in commands
+    # A power cut can leave an empty file.
     (home.root / "token").write_text("")
-    assert len(StackServices(home, workers=2).connection.token) >= 40, (
-        "a file left empty by a power cut must be replaced"
-    )
+    assert len(StackServices(home, workers=2).connection.token) >= 40
 
 
 def test_each_worker_has_the_token_of_its_pod(home: Home) -> None:
     found = StackServices(home, workers=2)
-    secret = (home.root / "agent-secret").read_text().strip()
     for number in (0, 1):
         worker = found.worker(number)
         file = Path(options(worker)["token-file"])
         assert stat.S_IMODE(file.stat().st_mode) == 0o400
-        assert identify(pod_token.read(file), secret) == PodIdentity(worker.name, "")
+        identity = identify(pod_token.read(file), secret_of(home, "agent-secret"))
+        assert identity == PodIdentity(worker.name, "")
 
 
 def test_variables_of_another_stack_do_not_reach_this_one(
@@ -189,9 +188,8 @@ def test_the_master_gets_the_limitations_of_the_network(
 ) -> None:
     told = all_services(home)["master"].environ
     assert (told[names.ENV_NO_BANDWIDTH], told[names.ENV_NO_LATENCY]) == ("no tc", "no netem")
-    monkeypatch.setattr(
-        network, "probe", lambda: network.LocalNetwork(unshare=("unshare", "--net"))
-    )
+    able = network.LocalNetwork(unshare=("unshare", "--net"))
+    monkeypatch.setattr(network, "probe", lambda: able)
     found = all_services(home)
     assert found["master"].environ[names.ENV_NO_BANDWIDTH] == ""
     assert found["network"].command[-1] == str(home.switch)
@@ -211,23 +209,20 @@ def test_the_stacks_grafana_is_optional_and_the_master_links_to_it(
     assert stack.connection.grafana_url == f"http://127.0.0.1:{shown.port}"
     assert master.environ[_SHOWN_GRAFANA] == stack.connection.grafana_url
     assert master.environ[names.ENV_WORKERS] == controller.environ[names.ENV_WORKERS] == "5"
-    password = (home.root / "grafana-password").read_text().strip()
+    password = secret_of(home, "grafana-password")
     assert stat.S_IMODE((home.root / "grafana-password").stat().st_mode) == 0o600
     assert shown.environ["GF_SECURITY_ADMIN_PASSWORD"] == password
+    # Viewers can read the URL, so it has no password.
     url, login = split_login(known(stack.connection.prometheus_url))
-    assert shown.environ[names.ENV_PROMETHEUS_URL] == url, (
-        "viewers can read the URL, so it must have no password"
-    )
-    variables = (names.ENV_PROMETHEUS_USER, names.ENV_PROMETHEUS_PASSWORD)
-    assert tuple(shown.environ[name] for name in variables) == login
+    assert shown.environ[names.ENV_PROMETHEUS_URL] == url
+    assert tuple(shown.environ[name] for name in _PROMETHEUS_LOGIN) == login
 
 
 def provisioned(kind: str, environ: Mapping[str, str]) -> Any:
     """Return the only entry of a provisioning file, with variables substituted as in Grafana."""
     [file] = (Path(environ["GF_PATHS_PROVISIONING"]) / kind).glob("*.yml")
     content = yaml.safe_load(Template(file.read_text()).substitute(environ))
-    [entries] = (value for value in content.values() if isinstance(value, list))
-    [entry] = entries
+    [[entry]] = (value for value in content.values() if isinstance(value, list))
     return entry
 
 
@@ -272,42 +267,37 @@ def test_an_existing_prometheus_and_grafana_replace_those_of_the_stack(
     home: Home, grafana: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PROMETHEUS", "/nowhere/prometheus")
-    monkeypatch.setenv(names.ENV_PROMETHEUS_URL, "https://u:p@prometheus.example.com/path")
-    stack = StackServices(home, workers=2)
-    assert stack.connection.existing_prometheus
-    assert {service.name for service in stack.fixed} == {
-        *("master", "controller", "exporter", "grafana")
-    }
-    shown, master = stack.fixed[-1].environ, stack.fixed[0].environ
+    url = "https://prometheus.example.com/path"
+    monkeypatch.setenv(names.ENV_PROMETHEUS_URL, url.replace("//", "//u:p@"))
+    assert StackServices(home, workers=2).connection.existing_prometheus
+    found = all_services(home)
+    assert "prometheus" not in found
+    shown, master = found["grafana"].environ, found["master"].environ
     assert master[names.ENV_PROMETHEUS_URL] == "https://u:p@prometheus.example.com/path"
     assert names.ENV_PROMETHEUS_WRITE_URL not in master
-    assert master[names.ENV_PROMETHEUS_PUBLIC_URL] == "https://prometheus.example.com/path"
-    assert shown[names.ENV_PROMETHEUS_URL] == "https://prometheus.example.com/path"
-    variables = (names.ENV_PROMETHEUS_USER, names.ENV_PROMETHEUS_PASSWORD)
-    login = (names.ENV_PROMETHEUS_BASIC_AUTH, *variables)
+    assert master[names.ENV_PROMETHEUS_PUBLIC_URL] == shown[names.ENV_PROMETHEUS_URL] == url
+    login = (names.ENV_PROMETHEUS_BASIC_AUTH, *_PROMETHEUS_LOGIN)
     assert [shown[name] for name in login] == ["true", "u", "p"]
     assert not (home.root / "prometheus-port").exists()
 
     monkeypatch.setenv(names.ENV_PROMETHEUS_URL, "http://prometheus.example.com:9090")
     monkeypatch.setenv(names.ENV_PROMETHEUS_WRITE_URL, "http://write.example.com/receive")
-    master = StackServices(home, workers=2).fixed[0].environ
-    assert master[names.ENV_PROMETHEUS_WRITE_URL] == "http://write.example.com/receive"
-    shown = StackServices(home, workers=2).fixed[-1].environ
-    assert [shown[name] for name in login] == ["false", "", ""]
+    found = all_services(home)
+    written = found["master"].environ[names.ENV_PROMETHEUS_WRITE_URL]
+    assert written == "http://write.example.com/receive"
+    assert [found["grafana"].environ[name] for name in login] == ["false", "", ""]
     monkeypatch.setenv(names.ENV_GRAFANA_URL, "http://grafana.example.com/")
-    stack = StackServices(home, workers=2)
-    assert "grafana" not in {service.name for service in stack.fixed}
-    assert (stack.connection.existing_grafana, stack.connection.grafana_url) == (
-        True,
-        "http://grafana.example.com",
-    )
+    assert "grafana" not in all_services(home)
+    connection = StackServices(home, workers=2).connection
+    assert connection.existing_grafana
+    assert connection.grafana_url == "http://grafana.example.com"
     # The variables describe the master at $MLBENCH_URL, so the stack ignores them.
     monkeypatch.setenv(names.ENV_URL, "http://master.example.com")
     monkeypatch.setenv("PROMETHEUS", str(program(home.root.parent / "prometheus")))
     stack = StackServices(home, workers=2)
     assert {"prometheus", "grafana"} <= {service.name for service in stack.fixed}
-    shown = next(service.environ for service in stack.fixed if service.name == "master")
-    assert shown[_SHOWN_GRAFANA] == stack.connection.grafana_url
+    [master] = [service.environ for service in stack.fixed if service.name == "master"]
+    assert master[_SHOWN_GRAFANA] == stack.connection.grafana_url
     assert not stack.connection.existing_prometheus
 
 
@@ -407,38 +397,30 @@ def test_services_run_on_the_last_cores_if_there_are_four(
 
 
 def test_prometheus_keeps_its_port_between_starts(home: Home) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     home.make()
+    port = free_port()
     (home.root / "prometheus-port").write_text(f"{port}\n")
-    [prometheus, *_] = StackServices(home, workers=1).fixed
-    assert prometheus.port == port
+    assert all_services(home)["prometheus"].port == port
     # The port is in use by another stack, so Prometheus gets another port.
-    [other, *_] = StackServices(home, workers=1).fixed
-    assert other.port != port
+    assert all_services(home)["prometheus"].port != port
 
 
 @pytest.mark.parametrize(
     ("host", "binds"),
     [
-        ("127.0.0.1", ["127.0.0.1"]),
-        ("0.0.0.0", ["0.0.0.0"]),
+        *(("127.0.0.1", ["127.0.0.1"]), ("0.0.0.0", ["0.0.0.0"])),
         ("127.0.0.2", ["127.0.0.1", "127.0.0.2"]),
     ],
 )
 def test_the_api_listens_at_the_address_and_on_localhost(
     home: Home, host: str, binds: list[str]
 ) -> None:
-    stack = StackServices(home, 1, Listen(host))
-    master = next(service for service in stack.fixed if service.name == "master")
+    master = all_services(home, Listen(host))["master"]
     bound = [after for word, after in pairwise(master.command) if word == "--bind"]
     assert [address.partition(":")[0] for address in bound] == binds
     hosts = master.environ.get("MLBENCH_ALLOWED_HOSTS", "")
     assert (host in hosts.split(",")) == (host != "127.0.0.1")
-
-
-def test_an_address_of_another_machine_is_refused(home: Home) -> None:
+    # An address of another machine is refused.
     with pytest.raises(StackError, match=r"--host: not an IPv4 address .* \(got 192\.0\.2\.1\)"):
         StackServices(home, 1, Listen("192.0.2.1"))
 

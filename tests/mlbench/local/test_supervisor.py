@@ -23,20 +23,16 @@ Start = Callable[..., subprocess.Popen[bytes]]
 
 
 @pytest.fixture
-def start(home: Home, tmp_path: Path) -> Iterator[Start]:
+def start(home: Home, output: Path) -> Iterator[Start]:
     """Function that starts a supervisor whose first service is the given command."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start(*first: str) -> subprocess.Popen[bytes]:
-        with (tmp_path / "output").open("ab") as output:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "tests.support.fake_stack", *first],
-                env={**os.environ, names.ENV_HOME: str(home.root)},
-                stdout=output,
-                stderr=output,
-            )
-        started.append(process)
-        return process
+        environ = {**os.environ, names.ENV_HOME: str(home.root)}
+        command = [sys.executable, "-m", "tests.support.fake_stack", *first]
+        with output.open("ab") as file:
+            started.append(subprocess.Popen(command, env=environ, stdout=file, stderr=file))
+        return started[-1]
 
     yield start
     for process in started:
@@ -44,22 +40,32 @@ def start(home: Home, tmp_path: Path) -> Iterator[Start]:
         process.wait(10)
 
 
+def wait_until_ready(home: Home) -> None:
+    wait_for(home.connection_file.exists, what="the stack is ready")
+
+
 @pytest.fixture
 def running(start: Start, home: Home) -> subprocess.Popen[bytes]:
     """A supervisor whose stack is ready."""
     process = start()
-    wait_for(home.connection_file.exists, what="the stack is ready")
+    wait_until_ready(home)
     return process
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    """The file with the output of all supervisors."""
+    return tmp_path / "output"
 
 
 def pids(supervisor: subprocess.Popen[bytes]) -> set[int]:
     return {part.pid for part in children(supervisor.pid)}
 
 
-def error_of(process: subprocess.Popen[bytes], tmp_path: Path) -> str:
+def error_of(process: subprocess.Popen[bytes], output: Path) -> str:
     """Wait for a supervisor that gives up; return its output."""
     assert process.wait(15) == 1
-    return (tmp_path / "output").read_text()
+    return output.read_text()
 
 
 # --- Running services. ---
@@ -72,22 +78,21 @@ def test_a_service_runs_only_on_its_cores(running: subprocess.Popen[bytes]) -> N
 
 
 def test_a_ready_stack_writes_its_connection(running: subprocess.Popen[bytes], home: Home) -> None:
-    assert home.read_connection() == StackConnection(
-        "http://127.0.0.1:1", "token", "http://127.0.0.1:2"
-    )
+    connection = StackConnection("http://127.0.0.1:1", "token", "http://127.0.0.1:2")
+    assert home.read_connection() == connection
     assert launch.running_supervisor(home) == running.pid
     assert len(pids(running)) == 4
-    assert PoolFiles(home).read_status() == [
-        LocalWorker("worker-0", alive=True),
-        LocalWorker("worker-1", alive=True),
-    ]
+    assert PoolFiles(home).read_status() == _WORKERS
+
+
+_WORKERS = [LocalWorker(f"worker-{number}", alive=True) for number in range(2)]
 
 
 def test_workers_of_the_previous_stack_are_ignored(start: Start, home: Home) -> None:
     home.make()
-    PoolFiles(home).write_status([LocalWorker(f"worker-{i}", alive=True) for i in range(2)])
+    PoolFiles(home).write_status(_WORKERS)
     start()
-    wait_for(home.connection_file.exists, what="the stack is ready")
+    wait_until_ready(home)
     assert (home.prometheus / "targets" / "workers.json").exists()
 
 
@@ -108,13 +113,11 @@ def test_a_service_that_dies_is_restarted_after_a_pause_if_it_died_recently(
     # The new process is a copy of the supervisor until it executes the command.
     wait_for(lambda: again.cmdline() == ["sleep", "1000"], what="the service runs the same command")
     assert left(others) == others, "other services must not be restarted"
-    assert {part.cwd() for part in others} == {"/"}, (
-        "services must not import modules of the working directory"
-    )
+    # Services must not import modules of the working directory.
+    assert {part.cwd() for part in others} == {"/"}
+    # Restarts are at least a second apart.
     later = kill_and_wait(running, again)
-    assert later.create_time() - again.create_time() > 0.9, (
-        "restarts must be at least a second apart"
-    )
+    assert later.create_time() - again.create_time() > 0.9
 
 
 @pytest.mark.parametrize(
@@ -127,7 +130,7 @@ def test_a_service_that_dies_is_restarted_after_a_pause_if_it_died_recently(
 def test_a_failing_optional_service_is_left_out(
     start: Start,
     home: Home,
-    tmp_path: Path,
+    output: Path,
     monkeypatch: pytest.MonkeyPatch,
     part: str,
     message: str,
@@ -135,12 +138,10 @@ def test_a_failing_optional_service_is_left_out(
 ) -> None:
     monkeypatch.setenv("OPTIONAL_PART", part)
     process = start()
-    wait_for(home.connection_file.exists, what="the stack is ready without it")
-    output = tmp_path / "output"
+    wait_until_ready(home)
     wait_for(lambda: message in output.read_text(), what="the failure is logged")
-    assert (output.read_text().count("started third") > 1) is started, (
-        "only a service that starts is retried"
-    )
+    # Only a service that starts is retried.
+    assert (output.read_text().count("started third") > 1) is started
     assert len(pids(process)) == 4, "other services must keep running"
 
 
@@ -162,13 +163,12 @@ def test_the_pool_grows_and_shrinks_on_request(
 
 
 def test_a_worker_that_keeps_crashing_does_not_block_the_start(
-    start: Start, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start: Start, home: Home, output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECOND_WORKER", "false")
     process = start()
-    wait_for(home.connection_file.exists, what="the stack is ready without it")
-    output = (tmp_path / "output").read_text()
-    assert "the stack starts without worker-1, which is tried again" in output
+    wait_until_ready(home)
+    assert "the stack starts without worker-1, which is tried again" in output.read_text()
     wait_for(lambda: not PoolFiles(home).read_status()[1].alive)
     ended = PoolFiles(home).read_status()[1]
     assert ended.trouble == f"its agent ended with 1: see {home.logs / 'worker-1.log'}"
@@ -195,13 +195,15 @@ def test_termination_ends_all_services(
     assert launch.running_supervisor(home) is None
 
 
-def test_a_service_that_does_not_end_is_killed(start: Start, home: Home, tmp_path: Path) -> None:
+def test_a_service_that_does_not_end_is_killed(
+    start: Start, home: Home, output: Path, tmp_path: Path
+) -> None:
     deaf = tmp_path / "deaf"
     supervisor = start("sh", "-c", f"trap '' TERM; touch {deaf}; while :; do sleep 0.1; done")
     wait_for(deaf.exists)
-    wait_for(home.connection_file.exists)
+    wait_until_ready(home)
     end(supervisor)
-    assert "first does not end; killing it" in (tmp_path / "output").read_text()
+    assert "first does not end; killing it" in output.read_text()
 
 
 def test_no_service_outlives_a_killed_supervisor(
@@ -237,10 +239,10 @@ def test_the_network_switch_ends_with_the_supervisor(
 
 
 def test_a_home_has_only_one_supervisor(
-    running: subprocess.Popen[bytes], home: Home, start: Start, tmp_path: Path
+    running: subprocess.Popen[bytes], home: Home, start: Start, output: Path
 ) -> None:
     before, connection = pids(running), home.read_connection()
-    said = error_of(start(), tmp_path)
+    said = error_of(start(), output)
     assert f"a stack is already running with {home.root}" in said
     assert launch.running_supervisor(home) == running.pid
     assert (pids(running), home.read_connection()) == (before, connection)
@@ -250,11 +252,11 @@ def test_a_home_has_only_one_supervisor(
 
 
 def test_a_failing_service_aborts_the_start_and_its_log_is_shown(
-    start: Start, home: Home, tmp_path: Path
+    start: Start, home: Home, output: Path
 ) -> None:
     lines = "; ".join(f"echo line {n}" for n in range(20))
     began = time.monotonic()
-    error = error_of(start("sh", "-c", f"{lines}; echo no such config >&2; exit 1"), tmp_path)
+    error = error_of(start("sh", "-c", f"{lines}; echo no such config >&2; exit 1"), output)
     assert time.monotonic() - began < 10
     log_file = home.logs / "first.log"
     assert f"first ended 3 times while the stack started; the end of {log_file}:\n" in error
@@ -263,8 +265,8 @@ def test_a_failing_service_aborts_the_start_and_its_log_is_shown(
     assert not home.connection_file.exists()
 
 
-def test_a_configuration_error_is_not_retried(start: Start, tmp_path: Path) -> None:
-    said = error_of(start("sh", "-c", f"echo no such config >&2; exit {os.EX_CONFIG}"), tmp_path)
+def test_a_configuration_error_is_not_retried(start: Start, output: Path) -> None:
+    said = error_of(start("sh", "-c", f"echo no such config >&2; exit {os.EX_CONFIG}"), output)
     assert said.endswith("\nno such config\n")
     assert said.count("started first") == 1
 
