@@ -1,7 +1,7 @@
 """Sweeps: their baselines, panels and charts, and the remaining time of a benchmark set."""
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -275,6 +275,11 @@ def analyze(run_set: RunSet, figures: Mapping[int, RunSummaryMetrics]) -> SetAna
         settings = coordinates(slot)
         position = tuple(settings.get(axis.key, "") for axis in axes)
         points.append(SetPoint(run_id, _name(slot), position, value))
+    combinations = [_name(slot) for slot, _ in counted]
+    last_values: dict[str, dict[str, list[float]]] = {}
+    for name, run in zip(combinations, runs, strict=True):
+        for metric, last in run.last_values.items():
+            last_values.setdefault(name, {}).setdefault(metric, []).append(last)
     importances: tuple[Importance, ...] = ()
     text = ""
     if analysis := sweep_analysis():
@@ -289,25 +294,14 @@ def analyze(run_set: RunSet, figures: Mapping[int, RunSummaryMetrics]) -> SetAna
         text=text,
         slots_left=sum(_is_left(slot, run_set) for slot in run_set.slots),
         seconds_left=_seconds_left(run_set, figures),
-        last_values=_last_values([_name(slot) for slot, _ in counted], runs),
-    )
-
-
-def _last_values(
-    combinations: Sequence[str], runs: Sequence[RunSummaryMetrics]
-) -> tuple[LastValues, ...]:
-    counts = Counter(combinations)
-    values: dict[str, dict[str, list[float]]] = {}
-    for name, run in zip(combinations, runs, strict=True):
-        for metric, value in run.last_values.items():
-            values.setdefault(name, {}).setdefault(metric, []).append(value)
-    return tuple(
-        LastValues(
-            name,
-            counts[name],
-            {metric: mean_of_group(numbers) for metric, numbers in sorted(by_metric.items())},
-        )
-        for name, by_metric in values.items()
+        last_values=tuple(
+            LastValues(
+                name,
+                combinations.count(name),
+                {metric: mean_of_group(numbers) for metric, numbers in sorted(by_metric.items())},
+            )
+            for name, by_metric in last_values.items()
+        ),
     )
 
 
