@@ -41,29 +41,17 @@ def test_a_line_has_time_step_and_metrics(
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (3, "3.0"),
-        (True, "1.0"),
-        (0.1, "0.1"),
-        (1e-300, "1e-300"),
-        (np.float32(0.5), "0.5"),
-        (np.int64(-7), "-7.0"),
-        (np.array(0.25), "0.25"),
-        (torch.tensor(0.25), "0.25"),
-        (torch.tensor(3), "3.0"),
+        *((3, "3.0"), (True, "1.0"), (0.1, "0.1"), (1e-300, "1e-300")),
+        *((np.float32(0.5), "0.5"), (np.int64(-7), "-7.0"), (np.array(0.25), "0.25")),
+        *((torch.tensor(0.25), "0.25"), (torch.tensor(3), "3.0"), (torch.tensor([0.5]), "0.5")),
         (torch.tensor(1.5, dtype=torch.bfloat16), "1.5"),
-        (torch.tensor([0.5]), "0.5"),
         # The conversion must not cause a warning.
         (torch.tensor(0.5, requires_grad=True) * 2, "1.0"),
-        (Decimal("0.125"), "0.125"),
-        (Fraction(1, 4), "0.25"),
-        (math.nan, "NaN"),
-        (math.inf, "Infinity"),
-        (-math.inf, "-Infinity"),
-        (np.float32("nan"), "NaN"),
-        (torch.tensor(-math.inf), "-Infinity"),
-        ("diverged", '"diverged"'),
+        *((Decimal("0.125"), "0.125"), (Fraction(1, 4), "0.25")),
+        *((math.nan, "NaN"), (math.inf, "Infinity"), (-math.inf, "-Infinity")),
+        *((np.float32("nan"), "NaN"), (torch.tensor(-math.inf), "-Infinity")),
+        *(("diverged", '"diverged"'), ("", '""')),
         ('"quoted"\n\\ and é', r'"\"quoted\"\n\\ and \u00e9"'),
-        ("", '""'),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -114,17 +102,9 @@ class Variable:
 @pytest.mark.parametrize(
     ("step", "text"),
     [
-        (12, "12"),
-        (-1, "-1"),
-        (True, "1"),
-        (12.0, "12"),
-        (2.5, "2.5"),
-        ("12", "12"),
-        (np.int64(12), "12"),
-        (np.array([12]), "12"),
-        (torch.zeros(1, dtype=torch.long), "0"),
-        (torch.tensor(2**60 + 1), str(2**60 + 1)),
-        (Variable(), "12"),
+        *((12, "12"), (-1, "-1"), (True, "1"), (12.0, "12"), (2.5, "2.5"), ("12", "12")),
+        *((np.int64(12), "12"), (np.array([12]), "12"), (Variable(), "12")),
+        *((torch.zeros(1, dtype=torch.long), "0"), (torch.tensor(2**60 + 1), str(2**60 + 1))),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -138,13 +118,9 @@ def test_a_step_is_converted_to_a_number(
 @pytest.mark.parametrize(
     ("step", "error"),
     [
-        ([1], TypeError),
-        ("first", TypeError),
-        (np.ones(2), TypeError),
-        (torch.ones(1000), TypeError),
+        *((step, TypeError) for step in ([1], "first", np.ones(2), torch.ones(1000))),
         (torch.empty((), device="meta"), TypeError),
-        (math.nan, ValueError),
-        (np.float32("inf"), ValueError),
+        *((step, ValueError) for step in (math.nan, np.float32("inf"))),
     ],
 )
 def test_a_step_that_is_not_a_number_is_refused(

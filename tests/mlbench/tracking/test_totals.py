@@ -38,16 +38,10 @@ sys.stdout.flush()
 
 def train(folder: Path, end: str, steps: int = 20, begin: str = "") -> tuple[int, dict[str, Any]]:
     """Run a training process; return its exit code and its report."""
-    environ = {
-        **os.environ,
-        names.ENV_METRICS_FILE: str(folder / "metrics.jsonl"),
-        names.ENV_RANK: "1",
-    }
-    done = run_text(
-        [sys.executable, "-c", _TRAINING.format(steps=steps, begin=begin, end=end)], env=environ
-    )
-    report: dict[str, Any] = json.loads(done.stdout)
-    return done.returncode, report
+    own = {names.ENV_METRICS_FILE: str(folder / "metrics.jsonl"), names.ENV_RANK: "1"}
+    code = _TRAINING.format(steps=steps, begin=begin, end=end)
+    done = run_text([sys.executable, "-c", code], env=os.environ | own)
+    return done.returncode, json.loads(done.stdout)
 
 
 def totals_in(folder: Path) -> Totals:
@@ -74,15 +68,9 @@ def test_totals_match_the_training(tmp_path: Path) -> None:
 
 def test_a_restarted_training_counts_only_its_own_work(tmp_path: Path) -> None:
     # Like a restart from a checkpoint of 500 steps in an attempt with new totals.
-    train(
-        tmp_path,
-        steps=3,
-        begin="""
-t.load_state_dict({"steps": 500, "samples": 8000, "goal_reached": False, "train_seconds": 900.0,
-                   "phase_seconds": {"forward": 700.0, "evaluation": 60.0}})
-""",
-        end="t.close()",
-    )
+    state: Any = {"steps": 500, "samples": 8000, "goal_reached": False, "train_seconds": 900.0}
+    state["phase_seconds"] = {"forward": 700.0, "evaluation": 60.0}
+    train(tmp_path, steps=3, begin=f"t.load_state_dict({state})", end="t.close()")
     totals = totals_in(tmp_path)
     assert (totals.steps, totals.samples) == (3, 48)
     phases = dict(zip(PHASES, totals.phase_seconds, strict=True))

@@ -2,6 +2,7 @@
 
 import math
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 
 from mlbench import Tracker
 from mlbench.contract import names
-from mlbench.contract.names import Phase  # noqa: TC001
+from mlbench.contract.names import Phase
 from mlbench.tracking.recorder import Value
 from tests.support.metrics_file import lines, metrics
 
@@ -32,6 +33,16 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
+def spend(clock: Clock, tracker: Tracker, phase: Phase, seconds: float) -> None:
+    with tracker.phase(phase):
+        clock.advance(seconds)
+
+
+def recorded(path: Path) -> list[tuple[int | None, Any]]:
+    """Return the step and the metrics of each line."""
+    return [(line.get("step"), line["metrics"]) for line in lines(path)]
+
+
 @pytest.fixture
 def tracker(path: Path) -> Tracker:
     return Tracker({names.ENV_METRICS_FILE: str(path)})
@@ -42,11 +53,9 @@ def tracker(path: Path) -> Tracker:
 
 def test_a_phase_sums_only_its_own_time(clock: Clock, tracker: Tracker) -> None:
     for _ in range(3):
-        with tracker.phase("forward"):
-            clock.advance(2.0)
+        spend(clock, tracker, "forward", 2.0)
         clock.advance(5.0)
-        with tracker.phase("backward"):
-            clock.advance(0.5)
+        spend(clock, tracker, "backward", 0.5)
     tracker.move_time(1.0, "backward", "communication")
     assert tracker.phase_seconds() == {"forward": 6.0, "backward": 0.5, "communication": 1.0}
 
@@ -72,23 +81,16 @@ def test_an_unknown_phase_is_refused_with_the_list_of_phases(tracker: Tracker) -
         tracker.phase("load")  # type: ignore[arg-type]
 
 
-def test_the_first_epoch_resets_the_clock(clock: Clock, tracker: Tracker) -> None:
+def test_an_epoch_before_the_first_step_resets_the_clock(clock: Clock, tracker: Tracker) -> None:
     clock.advance(60.0)
     assert tracker.train_seconds == 60.0
-    with tracker.phase("evaluation"):
-        clock.advance(7.0)
+    spend(clock, tracker, "evaluation", 7.0)
     tracker.epoch(0)
     assert tracker.train_seconds == 0.0
     clock.advance(3.0)
     with tracker.phase("evaluation"):
         clock.advance(7.0)
         assert tracker.train_seconds == 3.0, "the clock must be stopped during the evaluation"
-
-
-def test_an_epoch_after_the_first_step_does_not_reset_the_clock(
-    clock: Clock, tracker: Tracker
-) -> None:
-    clock.advance(3.0)
     tracker.step(samples=1)
     tracker.epoch(0)
     assert tracker.train_seconds == 3.0
@@ -103,7 +105,7 @@ def test_a_step_is_counted_and_metrics_are_recorded(tracker: Tracker, path: Path
     tracker.log({"val_Prec@1": 97.0}, note="warm", step=5)
     tracker.log(a=1)
     assert (tracker.steps, tracker.samples) == (2, 48)
-    assert [(line.get("step"), line["metrics"]) for line in lines(path)] == [
+    assert recorded(path) == [
         (1, {"train_loss": 0.5, "learning_rate": 0.1}),
         (5, {"val_Prec@1": 97.0, "note": "warm"}),
         (None, {"a": 1.0}),
@@ -125,15 +127,13 @@ def test_invalid_samples_change_nothing(
 
 def test_steps_record_the_totals_once_a_second(clock: Clock, tracker: Tracker, path: Path) -> None:
     for _ in range(3):
-        with tracker.phase("forward"):
-            clock.advance(0.75)
+        spend(clock, tracker, "forward", 0.75)
         tracker.step(samples=32, train_loss=0.5)
-    totals = {"samples": 64.0, "train_seconds": 1.5, "forward_seconds": 1.5}
-    assert [(line["step"], line["metrics"]) for line in lines(path)] == [
-        (1, {"train_loss": 0.5}),
-        (2, {"train_loss": 0.5, **totals}),
-        (3, {"train_loss": 0.5}),
-    ]
+    loss, totals = (
+        {"train_loss": 0.5},
+        {"samples": 64, "train_seconds": 1.5, "forward_seconds": 1.5},
+    )
+    assert recorded(path) == [(1, loss), (2, loss | totals), (3, loss)]
 
 
 def test_a_long_training_records_its_totals_less_often(
@@ -169,11 +169,8 @@ def test_totals_never_share_a_millisecond_with_the_previous_line(
 @pytest.mark.parametrize(
     ("wanted", "lower_is_better", "value", "reached"),
     [
-        (97.0, False, 96.9, False),
-        (97.0, False, 97.0, True),
-        (0.1, True, 0.1, True),
-        (97.0, False, "98.5", True),
-        (97.0, False, "diverged", False),
+        *((97.0, False, 96.9, False), (97.0, False, 97.0, True), (0.1, True, 0.1, True)),
+        *((97.0, False, "98.5", True), (97.0, False, "diverged", False)),
     ],
 )
 def test_a_goal_is_reached_from_above_or_below(
@@ -221,11 +218,9 @@ def test_a_restored_training_continues_from_the_totals(clock: Clock, path: Path)
     former = Tracker({})
     former.goal("acc", 97.0)
     former.epoch(0)
-    with former.phase("forward"):
-        clock.advance(3.0)
+    spend(clock, former, "forward", 3.0)
     former.step(samples=32, acc=98.0)
-    with former.phase("evaluation"):
-        clock.advance(7.0)
+    spend(clock, former, "evaluation", 7.0)
     state = former.state_dict()
     clock.advance(100.0)  # lost, because it is after the checkpoint
 
@@ -234,15 +229,13 @@ def test_a_restored_training_continues_from_the_totals(clock: Clock, path: Path)
     assert tracker.goal_reached
     clock.advance(20.0)  # setup before the first epoch
     tracker.epoch(1)
-    with tracker.phase("forward"):
-        clock.advance(0.5)
+    spend(clock, tracker, "forward", 0.5)
     tracker.step(samples=16)
-    with tracker.phase("evaluation"):
-        clock.advance(5.0)
+    spend(clock, tracker, "evaluation", 5.0)
     tracker.close()
     before = {"samples": 32.0, "train_seconds": 3.0, "forward_seconds": 3.0}
     after = {"samples": 48.0, "train_seconds": 3.5, "forward_seconds": 3.5}
-    assert [(line.get("step"), line["metrics"]) for line in lines(path)] == [
+    assert recorded(path) == [
         (None, {"restored_step": 1.0}),
         (1, {"epoch": 1.0, **before, "evaluation_seconds": 7.0}),
         (2, {**after, "evaluation_seconds": 12.0}),
@@ -260,25 +253,18 @@ def test_an_epoch_interrupted_by_a_restart_starts_once(clock: Clock, path: Path)
         tracker.step(samples=32)
         tracker.epoch(4)
         tracker.checkpoint(size=1000)
-    begun = [line["metrics"]["epoch"] for line in lines(path) if "epoch" in line["metrics"]]
-    assert begun == [4.0]
-    [saved] = [line for line in lines(path) if names.CHECKPOINT_STEP in line["metrics"]]
-    assert (saved["step"], saved["metrics"]["checkpoint_step"]) == (2, 2.0)
-    assert saved["metrics"] == {
-        **{"checkpoint_step": 2.0, "checkpoint_bytes": 1000.0},
-        **{"samples": 64.0, "train_seconds": 0.0},
-    }
+    assert [line["epoch"] for line in metrics(path) if "epoch" in line] == [4.0]
+    [saved] = [(step, line) for step, line in recorded(path) if names.CHECKPOINT_STEP in line]
+    checkpoint = {"checkpoint_step": 2.0, "checkpoint_bytes": 1000.0}
+    assert saved == (2, {**checkpoint, "samples": 64.0, "train_seconds": 0.0})
 
 
 def test_a_loaded_state_replaces_all_times_except_its_loading_time(clock: Clock) -> None:
     former, tracker = Tracker({}), Tracker({})
-    with former.phase("restore"):
-        clock.advance(2)
+    spend(clock, former, "restore", 2.0)
     state = former.state_dict()
-    with tracker.phase("evaluation"):
-        clock.advance(5.0)
-    with tracker.phase("restore"):
-        clock.advance(0.7)
+    spend(clock, tracker, "evaluation", 5.0)
+    spend(clock, tracker, "restore", 0.7)
     tracker.load_state_dict(state)
     assert tracker.phase_seconds() == {"restore": pytest.approx(2.7)}
     tracker.epoch(0)
@@ -294,8 +280,7 @@ def test_a_pause_records_totals_and_stops_the_clock_until_the_next_epoch(
     tracker.step(samples=8)
     tracker.pause()
     clock.advance(10.0)
-    with tracker.phase("evaluation"):
-        clock.advance(5.0)
+    spend(clock, tracker, "evaluation", 5.0)
     tracker.log(test=1.0)
     assert tracker.train_seconds == 2.0
     tracker.epoch(1)
@@ -319,8 +304,7 @@ def test_samples_are_not_recorded_if_no_step_reported_any(tracker: Tracker, path
 
 def test_closing_records_the_totals_and_ends_recording(path: Path, clock: Clock) -> None:
     with Tracker({names.ENV_METRICS_FILE: str(path)}) as tracker:
-        with tracker.phase("forward"):
-            clock.advance(2.0)
+        spend(clock, tracker, "forward", 2.0)
         tracker.step(samples=8)
     tracker.step(samples=8, train_loss=0.5)
     tracker.goal("acc", 1.0)
@@ -330,9 +314,8 @@ def test_closing_records_the_totals_and_ends_recording(path: Path, clock: Clock)
 
 @pytest.mark.parametrize(("metric", "seconds"), [("other", 2.0), ("acc", 2.5)])
 def test_the_clock_stops_at_the_last_step_or_goal(
-    path: Path, clock: Clock, metric: str, seconds: float
+    path: Path, clock: Clock, tracker: Tracker, metric: str, seconds: float
 ) -> None:
-    tracker = Tracker({names.ENV_METRICS_FILE: str(path)})
     tracker.goal("acc", 1.0)
     tracker.epoch(0)
     clock.advance(2.0)
@@ -342,8 +325,8 @@ def test_the_clock_stops_at_the_last_step_or_goal(
     clock.advance(30.0)  # time to write files
     assert tracker.train_seconds == 32.5
     tracker.close()
-    recorded = [line["train_seconds"] for line in metrics(path) if "train_seconds" in line]
-    assert tracker.train_seconds == recorded[-1] == seconds
+    totals = [line["train_seconds"] for line in metrics(path) if "train_seconds" in line]
+    assert tracker.train_seconds == totals[-1] == seconds
     assert tracker.goal_seconds == (2.5 if metric == "acc" else None)
 
 
@@ -360,32 +343,32 @@ def test_a_phase_of_another_thread_is_recorded_separately(
     clock: Clock, tracker: Tracker, path: Path
 ) -> None:
     def prefetch() -> None:
-        with tracker.phase("data"):
-            clock.advance(3.0)
+        spend(clock, tracker, "data", 3.0)
         tracker.count("communication", 2.0)
 
     tracker.epoch(0)
     with tracker.phase("forward"):
-        thread = threading.Thread(target=prefetch)
-        thread.start()
-        thread.join()
+        in_thread(prefetch)
     tracker.step(samples=1)
     tracker.close()
     assert tracker.phase_seconds() == {"forward": 3.0}
     last = metrics(path)[-1]
-    assert last["hidden_data_seconds"] == 3.0
-    assert last["hidden_communication_seconds"] == 2.0
+    hidden = (last["hidden_data_seconds"], last["hidden_communication_seconds"])
+    assert hidden == (3.0, 2.0)
     assert "data_seconds" not in last
 
 
 def test_steps_may_be_recorded_by_another_thread(clock: Clock, tracker: Tracker) -> None:
     def train() -> None:
         tracker.epoch(0)
-        with tracker.phase("forward"):
-            clock.advance(2.0)
+        spend(clock, tracker, "forward", 2.0)
         tracker.step(samples=1)
 
-    thread = threading.Thread(target=train)
+    in_thread(train)
+    assert tracker.phase_seconds() == {"forward": 2.0}
+
+
+def in_thread(function: Callable[[], None]) -> None:
+    thread = threading.Thread(target=function)
     thread.start()
     thread.join()
-    assert tracker.phase_seconds() == {"forward": 2.0}
