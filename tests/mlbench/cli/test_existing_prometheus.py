@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from mlbench import ApiClient
 from mlbench.contract.login import Login
 from mlbench.contract.names import ENV_PROMETHEUS_URL
-from mlbench.local import launch, prometheus_check
+from mlbench.local import prometheus_check
 from mlbench.local.home import Home
 from tests.conftest import PrometheusServer, free_port, wait_for
 from tests.mlbench.cli.conftest import Done, Mlbench
@@ -29,15 +30,11 @@ def serve(prometheus_binary: Path, tmp_path: Path) -> Iterator[Serve]:
     """Function that starts an existing Prometheus with options and settings of its server."""
     with ExitStack() as servers:
 
-        def serve(
-            *options: str, receives: bool = True, login: Login | None = None
-        ) -> PrometheusServer:
+        def serve(*options: str, login: Login | None = None) -> PrometheusServer:
             folder = tmp_path / "theirs"
             folder.mkdir()
             (folder / "prometheus.yml").write_text(_WINDOW)
-            server = PrometheusServer(
-                prometheus_binary, folder, free_port(), receives=receives, login=login
-            )
+            server = PrometheusServer(prometheus_binary, folder, free_port(), login=login)
             server.start(*options)
             servers.callback(server.kill)
             return server
@@ -113,19 +110,13 @@ def test_an_existing_prometheus_gets_everything_and_keeps_its_data(
     assert not (home.prometheus / "data").exists()
 
 
-@pytest.mark.slow
-def test_a_prometheus_without_remote_write_causes_a_warning(alone: Mlbench, serve: Serve) -> None:
-    server = serve(receives=False)
-    mlbench = with_prometheus(alone, server)
-    try:
-        assert "Start it with --web.enable-remote-write-receiver.\n" in up(mlbench, server).err
-        run = train(alone.home, "recorded")
-        with ApiClient.from_home(alone.home) as client:
-            series = client.get_run_metrics(run).result().value
-        assert len(series["train_loss @ 0"]) == 20, "recording must not need Prometheus"
-        assert "It takes no samples." in mlbench("status").err
-    finally:
-        launch.stop(alone.home)
+def test_settings_that_a_prometheus_lacks_are_named() -> None:
+    answers: dict[str, Any] = {"status/flags": {}, "status/config": {"yaml": _WINDOW}}
+    receiver, _ = prometheus_check.missing_settings(answers.__getitem__)
+    remedy = "Start it with --web.enable-remote-write-receiver."
+    assert receiver == f"It takes no samples. {remedy}"
+    answers["status/config"]["yaml"] = "out_of_order_time_window: 22h59m"
+    assert "late samples" in prometheus_check.missing_settings(answers.__getitem__)[1]
 
 
 def test_a_server_other_than_prometheus_is_reported(tmp_path: Path) -> None:
