@@ -99,8 +99,6 @@ class PrometheusServer:
     folder: Path
     port: int
     process: subprocess.Popen[bytes] | None = None
-    receives: bool = True
-    """Whether the server accepts remote write."""
     login: Login | None = None
 
     @property
@@ -110,8 +108,7 @@ class PrometheusServer:
 
     def start(self, *options: str) -> None:
         """Start the server, with further options if any, and wait until it accepts samples."""
-        if self.receives:
-            options = ("--web.enable-remote-write-receiver", *options)
+        options = ("--web.enable-remote-write-receiver", *options)
         if self.login:
             web = self.folder / "web.yml"
             hashed = bcrypt.hashpw(self.login.password.encode(), bcrypt.gensalt(4)).decode()
