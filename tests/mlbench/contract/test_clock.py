@@ -8,9 +8,7 @@ from mlbench.contract.clock import SteadyClock
 
 
 @pytest.mark.parametrize("jump", [86_400.0, -86_400.0])
-def test_setting_the_system_clock_changes_nothing(
-    monkeypatch: pytest.MonkeyPatch, jump: float
-) -> None:
+def test_setting_the_clock_changes_nothing(monkeypatch: pytest.MonkeyPatch, jump: float) -> None:
     began, right = time.time(), time.time
     clock = SteadyClock()
     monkeypatch.setattr("mlbench.contract.clock.time.time", lambda: right() + jump)

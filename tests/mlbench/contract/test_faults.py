@@ -10,14 +10,11 @@ from mlbench.contract.faults import MAX_FAULTS, Fault, FaultError, Recurring, fa
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("kill", Fault("kill")),
-        ("stop:5s", Fault("stop", 5.0)),
-        ("stop:250ms", Fault("stop", 0.25)),
+        *((kind, Fault(kind)) for kind in ("kill", "disk-full", "oom")),
+        *(("stop:5s", Fault("stop", 5.0)), ("stop:250ms", Fault("stop", 0.25))),
         ("slow:50%", Fault("slow", None, 50.0)),
         ("slow:12.5%:2m", Fault("slow", 120.0, 12.5)),
         ("network:3s", Fault("network", 3.0)),
-        ("disk-full", Fault("disk-full")),
-        ("oom", Fault("oom")),
     ],
 )
 def test_faults_are_parsed(text: str, fault: Fault) -> None:
@@ -47,9 +44,8 @@ def test_recurring_faults_are_parsed() -> None:
     ["kill", "kill:every=15", "kill:every=0.9s", "kill:every=1s+", "+".join(["kill:every=9s"] * 7)],
 )
 def test_a_missing_or_invalid_interval_is_refused(text: str) -> None:
-    with pytest.raises(
-        FaultError, match=r"every=TIME, e\.g\. kill:every=15s|at least 1 s|at most 6"
-    ):
+    refusal = r"every=TIME, e\.g\. kill:every=15s|at least 1 s|at most 6"
+    with pytest.raises(FaultError, match=refusal):
         parse(text)
 
 
@@ -68,9 +64,8 @@ def test_compared_runs_have_the_same_times() -> None:
     first = fault_schedule("kill:every=15s", 1, 2)
     known = [(47.771, 0), (56.768, 0), (71.013, 1)]
     assert [(one.seconds, one.rank) for one in first[:3]] == known
-    assert [one.seconds for one in fault_schedule("kill:every=15s", 1, 8)] == [
-        one.seconds for one in first
-    ]
+    eight = fault_schedule("kill:every=15s", 1, 8)
+    assert [fault.seconds for fault in eight] == [fault.seconds for fault in first]
     doubled = [one.seconds for one in fault_schedule("kill:every=30s", 1, 2)]
     assert doubled == pytest.approx([2 * one.seconds for one in first], abs=0.002)
 

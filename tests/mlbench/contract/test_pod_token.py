@@ -32,18 +32,10 @@ OWN = derive(PODS[0], SECRET)
 @pytest.mark.parametrize(
     "token",
     [
-        "",
-        "/",
-        "//",
-        SECRET,
-        OWN[:-1],
-        OWN + "0",
-        OWN.upper(),
+        *("", "/", "//", SECRET, OWN[:-1], OWN + "0", OWN.upper(), OWN.rpartition("/")[2]),
         OWN.replace("worker-0", "worker-1"),
-        OWN.replace(PODS[0].uid, PODS[1].uid),
-        OWN.replace(PODS[0].uid, ""),
+        *(OWN.replace(PODS[0].uid, uid) for uid in (PODS[1].uid, "")),
         OWN.replace(f"/{PODS[0].uid}", f"\0{PODS[0].uid}/"),
-        OWN.rpartition("/")[2],
         derive(PODS[0], "another secret"),
         "w-0//\xfc",
     ],
@@ -63,14 +55,7 @@ def test_only_the_owner_can_read_a_token_file(tmp_path: Path) -> None:
 
 def test_the_init_container_of_a_pod_writes_its_token(tmp_path: Path) -> None:
     pod, path = PODS[0], tmp_path / "token"
-    environ = {
-        "MLBENCH_POD": pod.name,
-        "MLBENCH_POD_UID": pod.uid,
-        "MLBENCH_AGENT_SECRET": SECRET,
-    }
-    subprocess.run(
-        [sys.executable, "-m", "mlbench.contract.pod_token", path],
-        env=os.environ | environ,
-        check=True,
-    )
+    environ = {"MLBENCH_POD": pod.name, "MLBENCH_POD_UID": pod.uid, "MLBENCH_AGENT_SECRET": SECRET}
+    command = [sys.executable, "-m", "mlbench.contract.pod_token", str(path)]
+    subprocess.run(command, env=os.environ | environ, check=True)
     assert identify(pod_token.read(path), SECRET) == pod

@@ -9,9 +9,9 @@ from mlbench.contract.process import ProcessRank, this_process
 
 _SECOND_OF_TWO = {"MLBENCH_RANK": "1", "MLBENCH_WORLD_SIZE": "2"}
 _THIRD_OF_FOUR = _SECOND_OF_TWO | {"RANK": "2", "WORLD_SIZE": "4", "GROUP_WORLD_SIZE": "2"}
-
-
-_WORKER_1_OF_4 = {"MLBENCH_RANK": "1", "MLBENCH_WORLD_SIZE": "4"}
+# torchrun around the recorders of a job, on two machines with two processes each.
+_AROUND = {"MLBENCH_RANK": "1", "MLBENCH_WORLD_SIZE": "4", "MLBENCH_LAUNCHER": "torchrun"}
+_AROUND |= {"RANK": "1", "WORLD_SIZE": "4", "GROUP_WORLD_SIZE": "2"}
 
 
 @pytest.mark.parametrize(
@@ -19,24 +19,18 @@ _WORKER_1_OF_4 = {"MLBENCH_RANK": "1", "MLBENCH_WORLD_SIZE": "4"}
     [
         ({}, ProcessRank(0, 1)),
         (_SECOND_OF_TWO, ProcessRank(1, 2)),
-        (_SECOND_OF_TWO | {"RANK": "1", "WORLD_SIZE": "2"}, ProcessRank(1, 2)),
         (_THIRD_OF_FOUR, ProcessRank(2, 4)),
         (_THIRD_OF_FOUR | {"TORCHELASTIC_RESTART_COUNT": "3"}, ProcessRank(2, 4, 3)),
         # torchrun --standalone, on each of two workers.
         (_THIRD_OF_FOUR | {"GROUP_WORLD_SIZE": "1"}, ProcessRank(6, 8)),
-        (_SECOND_OF_TWO | {"RANK": "0", "WORLD_SIZE": "1"}, ProcessRank(1, 2)),
-        (_SECOND_OF_TWO | {"RANK": "first", "WORLD_SIZE": "4"}, ProcessRank(1, 2)),
-        (_SECOND_OF_TWO | {"RANK": "4", "WORLD_SIZE": "4"}, ProcessRank(1, 2)),
-        (  # torchrun around the recorders of a job, on two machines with two processes each
-            {**_WORKER_1_OF_4, "MLBENCH_LAUNCHER": "torchrun", "RANK": "1", "WORLD_SIZE": "4"}
-            | {"GROUP_WORLD_SIZE": "2", "TORCHELASTIC_RESTART_COUNT": "1"},
-            ProcessRank(1, 4),
+        *(
+            (_SECOND_OF_TWO | {"RANK": rank, "WORLD_SIZE": size}, ProcessRank(1, 2))
+            for rank, size in (("1", "2"), ("0", "1"), ("first", "4"), ("4", "4"))
         ),
+        (_AROUND | {"TORCHELASTIC_RESTART_COUNT": "1"}, ProcessRank(1, 4)),
     ],
 )
-def test_the_rank_is_read_from_the_environment(
-    environ: dict[str, str], process: ProcessRank
-) -> None:
+def test_the_rank_is_read_from_variables(environ: dict[str, str], process: ProcessRank) -> None:
     assert this_process(environ) == process
 
 

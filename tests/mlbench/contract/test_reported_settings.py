@@ -28,19 +28,11 @@ def test_valid_settings_are_accepted(settings: object) -> None:
         (None, "map names to values"),
         ([["a", 1]], "map names to values"),
         ({f"a{i}": i for i in range(501)}, r"at most 500 settings \(not 501\)"),
-        ({"": 1}, "name of a setting"),
-        ({1: 1}, "name of a setting"),
-        ({"a" * 201: 1}, "name of a setting"),
-        ({"a\0": 1}, "name of a setting"),
+        *(({name: 1}, "name of a setting") for name in ("", 1, "a" * 201, "a\0")),
         ({"a": "a" * 1025}, "'a' must be a string of at most 1024"),
-        ({"a": "nul \0"}, "'a' must be"),
-        ({"a": "\ud800"}, "'a' must be"),
-        ({"a": float("nan")}, "finite"),
-        ({"a": float("-inf")}, "finite"),
-        ({"a": 2**63}, "'a' must be"),
-        ({"fine": 1, "a": [1]}, "'a' must be"),
-        ({"a": {}}, "'a' must be"),
-        ({"a": b"1"}, "'a' must be"),
+        *(({"a": number}, "finite") for number in (math.nan, -math.inf)),
+        *(({"a": text}, "'a' must be") for text in ("nul \0", "\ud800", b"1")),
+        *(({"fine": 1, "a": value}, "'a' must be") for value in (2**63, [1], {"b": 1})),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -52,12 +44,8 @@ def test_invalid_settings_are_refused(settings: object, said: str) -> None:
 @pytest.mark.parametrize(
     ("value", "higher", "lower"),
     [
-        (96.9, False, True),
-        (97.0, True, True),
-        (97.1, True, False),
-        (math.nan, False, False),
-        (math.inf, False, False),
-        (-math.inf, False, False),
+        *((96.9, False, True), (97.0, True, True), (97.1, True, False)),
+        *((value, False, False) for value in (math.nan, math.inf, -math.inf)),
     ],
 )
 def test_an_equal_value_reaches_the_target(value: float, higher: bool, lower: bool) -> None:
