@@ -33,9 +33,7 @@ def _problems(file: Path, tmp_path: Path) -> list[str]:
     return bundle.check(file, bundle.archives_in(file, tmp_path))
 
 
-def test_a_bundle_preserves_its_archives(
-    file: Path, archives: dict[int, Path], tmp_path: Path
-) -> None:
+def test_a_bundle_keeps_its_archives(file: Path, archives: dict[int, Path], tmp_path: Path) -> None:
     found = bundle.archives_in(file, tmp_path)
     assert [one.read_bytes() for one in found] == [one.read_bytes() for one in archives.values()]
     assert bundle.read_set(file) == _SET
@@ -95,9 +93,7 @@ def test_a_compressed_archive_is_refused(tmp_path: Path) -> None:
         (b"[1]", "its set: "),
     ],
 )
-def test_an_oversized_or_invalid_set_is_refused(
-    tmp_path: Path, content: bytes, problem: str
-) -> None:
+def test_a_large_or_invalid_set_is_refused(tmp_path: Path, content: bytes, problem: str) -> None:
     with zipfile.ZipFile(tmp_path / "x", "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("set.json", content)
     assert (tmp_path / "x").stat().st_size < 20_000

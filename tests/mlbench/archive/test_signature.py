@@ -49,9 +49,7 @@ def test_a_signature_identifies_the_signer(signed: Path, tmp_path: Path) -> None
         ("ada@example.org,ada@home", "ada@example.org"),
     ],
 )
-def test_a_pattern_is_not_the_name_of_a_signer(
-    signed: Path, tmp_path: Path, listed: str, name: str
-) -> None:
+def test_a_pattern_names_no_signer(signed: Path, tmp_path: Path, listed: str, name: str) -> None:
     trusted = tmp_path / "signers"
     trusted.write_text(f"{listed} {(tmp_path / 'ada.pub').read_text()}")
     assert re.fullmatch(name, signature.check(signed, trusted))

@@ -1,12 +1,7 @@
 """Titles and subtitles of reports."""
 
 from mlbench.report.statement import subtitle, title
-from tests.support.results import (
-    make_aimless,
-    make_comparison,
-    make_matrix,
-    make_sweep,
-)
+from tests.support.results import make_aimless, make_comparison, make_matrix, make_sweep
 
 
 def test_the_title_names_tasks_and_workers() -> None:
