@@ -84,12 +84,8 @@ class Mlbench:
 
     def process(self, *arguments: str) -> Done:
         """Run a command in a separate process."""
-        done = run_text(
-            [*self.program, *arguments],
-            cwd=self.folder,
-            env=self._environ(),
-            stdin=subprocess.DEVNULL,
-        )
+        command, ours = [*self.program, *arguments], self._environ()
+        done = run_text(command, cwd=self.folder, env=ours, stdin=subprocess.DEVNULL)
         assert "Traceback" not in done.stderr, done.stderr
         return Done(done.returncode, done.stdout, done.stderr)
 
@@ -98,15 +94,10 @@ class Mlbench:
         """Start a command on a terminal. It is terminated when the block ends."""
         ours, its = pty.openpty()
         fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        process = subprocess.Popen(
-            [*self.program, *arguments],
-            cwd=self.folder,
-            env={**self._environ(), "TERM": "xterm-256color"},
-            stdin=its,
-            stdout=its,
-            stderr=its,
-            start_new_session=True,
-        )
+        environ = {**self._environ(), "TERM": "xterm-256color"}
+        streams: Any = {"stdin": its, "stdout": its, "stderr": its, "start_new_session": True}
+        command = [*self.program, *arguments]
+        process = subprocess.Popen(command, cwd=self.folder, env=environ, **streams)
         os.close(its)
         try:
             yield Terminal(process, ours)

@@ -16,16 +16,8 @@ _SINCE = "2026-03-01T09:23:05.120000Z"
 
 
 def alert(name: str, run_id: int | None) -> Alert:
-    return Alert(
-        name=name,
-        severity="critical",
-        since=_SINCE,
-        text=f"{name} is wrong.",
-        runbook=f"docs/{name}.md",
-        run_id=run_id,
-        rank=None,
-        pod=None,
-    )
+    texts = {"severity": "critical", "text": f"{name} is wrong.", "runbook": f"docs/{name}.md"}
+    return Alert(name=name, since=_SINCE, run_id=run_id, rank=None, pod=None, **texts)
 
 
 @pytest.fixture
@@ -62,6 +54,5 @@ def test_status_works_without_prometheus(mlbench: Mlbench, monkeypatch: pytest.M
 def test_each_alert_of_a_watched_run_is_shown_once(mlbench: Mlbench) -> None:
     done = mlbench("run", "steps", "--set", "steps=100", "--set", "rate=100")
     assert done.code == 0
-    assert re.findall(r"^OfARun: .*$", done.err, re.M) == [
-        "OfARun: OfARun is wrong. See docs/OfARun.md."
-    ]
+    shown = re.findall(r"^OfARun: .*$", done.err, re.M)
+    assert shown == ["OfARun: OfARun is wrong. See docs/OfARun.md."]

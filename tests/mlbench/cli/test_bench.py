@@ -12,12 +12,7 @@ from pathlib import Path
 import pytest
 
 from mlbench import ApiClient
-from mlbench.cli.bench import (
-    plan_places,
-    read_sweeps,
-    read_workers,
-    seed_of_repeat,
-)
+from mlbench.cli.bench import plan_places, read_sweeps, read_workers, seed_of_repeat
 from mlbench.cli.common import UsageError
 from mlbench.contract.records import Benchmark, Planned, Run
 from mlbench.local.home import Home
@@ -28,6 +23,7 @@ from tests.support.stacks import kill_service
 _NAMES = itertools.count()
 RunsOf = Callable[[str], list[Run]]
 
+_LONG = "x" * 35
 _FAST = ("--set", "steps=50", "--set", "rate=1000")
 _SLOW = ("--set", "steps=3000", "--set", "rate=100")
 
@@ -35,6 +31,14 @@ _SLOW = ("--set", "steps=3000", "--set", "rate=100")
 def new_name() -> str:
     """Return a name that no set of the stack has."""
     return f"set-{os.getpid()}-{next(_NAMES)}"
+
+
+def executable(folder: Path, code: str) -> str:
+    """Write a shell script; return its path."""
+    script = folder / "own.sh"
+    script.write_text(f"#!/bin/sh\n{code}\n")
+    script.chmod(0o755)
+    return str(script)
 
 
 @pytest.fixture
@@ -49,9 +53,7 @@ def runs_of(client: ApiClient) -> RunsOf:
     return runs_of
 
 
-def test_the_runs_of_a_set_are_executed_and_compared(
-    mlbench: Mlbench, runs_of: RunsOf, tmp_path: Path
-) -> None:
+def test_a_set_is_executed_and_compared(mlbench: Mlbench, runs_of: RunsOf, tmp_path: Path) -> None:
     report = tmp_path / "set.html"
     name = new_name()
     arguments = ("steps", "--workers", "1,2", "--repeats", "2", "--name", name, "-o", str(report))
@@ -66,13 +68,9 @@ def test_the_runs_of_a_set_are_executed_and_compared(
         (f"{name}-w2-r2", 2),
     ]
     progress = re.findall(r"^run (\d) of 4: (\S+?)(, about .* left)?$", done.err, re.MULTILINE)
-    assert [(slot, name) for slot, name, _ in progress] == [
-        ("1", f"{name}-w2-r1"),
-        ("2", f"{name}-w1-r1"),
-        ("3", f"{name}-w1-r2"),
-        ("4", f"{name}-w2-r2"),
+    assert [(int(slot), name, left != "") for slot, name, left in progress] == [
+        (slot, run.name, slot > 1) for slot, run in enumerate(ran, 1)
     ]
-    assert [left != "" for _, _, left in progress] == [False, True, True, True]
     assert done.out.startswith("steps on 1, 2 workers\n4 runs, no target\n")
     assert re.search(r"^2 workers +2 +[\d,.]+ ", done.out, re.MULTILINE)
     assert "steps on 1, 2 workers" in report.read_text()
@@ -81,37 +79,28 @@ def test_the_runs_of_a_set_are_executed_and_compared(
     [ledger] = again["sets"]
     assert ledger.startswith(f"set {name}: 4 of 4 slots have a run that counts; {len(ran)} runs")
     assert [run.id for run in runs_of(name)] == [run.id for run in ran], "no run is repeated"
-    assert {group["label"]: len(group["run_ids"]) for group in again["groups"]} == {
-        "1 worker": 2,
-        "2 workers": 2,
-    }
+    sizes = {group["label"]: len(group["run_ids"]) for group in again["groups"]}
+    assert sizes == {"1 worker": 2, "2 workers": 2}
 
     other = mlbench("bench", *arguments, "--set", "steps=60", "--set", "rate=1000").refusal
-    assert (
-        f"--name: set {name} is already registered with args={{'steps': '50', 'rate': '1000'}}"
-        in other
-    )
+    args = "args={'steps': '50', 'rate': '1000'}"
+    assert f"--name: set {name} is already registered with {args}" in other
 
 
 def test_each_run_of_own_code_has_another_seed_and_failures_are_reported(
     mlbench: Mlbench, client: ApiClient, runs_of: RunsOf, tmp_path: Path
 ) -> None:
-    script = tmp_path / "own.sh"
-    script.write_text('#!/bin/sh\necho "$MLBENCH_SEED $*"\n[ "$MLBENCH_SEED" != "$2" ]\n')
-    script.chmod(0o755)
+    script = executable(tmp_path, 'echo "$MLBENCH_SEED $*"\n[ "$MLBENCH_SEED" != "$2" ]')
     report = tmp_path / "own.json"
     name = new_name()
-    arguments = (str(script), "--workers=1", "--repeats=3", "--seed=7", f"--name={name}")
+    arguments = (script, "--workers=1", "--repeats=3", "--seed=7", f"--name={name}")
     done = mlbench("bench", *arguments, "-o", str(report), "--", "--bad", "8")
     assert done.code == 1
     summary = f"set {name}: 2 of 3 slots have a run that counts; 3 runs; 1 crashed"
     assert json.loads(report.read_text())["sets"] == [summary]
     runs = runs_of(name)
-    assert [(run.name, run.state) for run in runs] == [
-        (f"{name}-w1-r1", "FINISHED"),
-        (f"{name}-w1-r2", "FAILED"),
-        (f"{name}-w1-r3", "FINISHED"),
-    ]
+    assert [run.name for run in runs] == [f"{name}-w1-r{repeat}" for repeat in (1, 2, 3)]
+    assert [run.state for run in runs] == ["FINISHED", "FAILED", "FINISHED"]
     logs = [client.get_logs(run.id).result().value.text for run in runs]
     assert logs == ["7 --bad 8\n", "8 --bad 8\n", "9 --bad 8\n"]
     assert f"run {runs[1].id} ({name}-w1-r2): FAILED: rank 0 on" in done.err
@@ -127,13 +116,11 @@ def test_each_run_of_own_code_has_another_seed_and_failures_are_reported(
 def test_settings_of_own_code_are_swept_with_their_seeds(
     mlbench: Mlbench, client: ApiClient, runs_of: RunsOf, tmp_path: Path
 ) -> None:
-    script = tmp_path / "own.sh"
-    script.write_text('#!/bin/sh\necho "$LR $*"\necho epoch 1 loss 0.4 >&2\n')
-    script.chmod(0o755)
+    script = executable(tmp_path, 'echo "$LR $*"\necho epoch 1 loss 0.4 >&2')
+    common = ("--workers=1", "--repeats=1", "--sweep=lr=0.05,0.2", "--json")
     name = new_name()
-    common = ("--workers=1", "--repeats=1", "--sweep=lr=0.05,0.2", f"--name={name}", "--json")
-    own = ("--from-stdout", "--", "--epochs", "5", "--seed", "{seed}")
-    done = mlbench("bench", str(script), *common, *own).json
+    own = ("--name", name, "--from-stdout", "--", "--epochs", "5", "--seed", "{seed}")
+    done = mlbench("bench", script, *common, *own).json
     table = mlbench("watch", name).out.partition("Last values")[2]
     assert [line.split() for line in table.splitlines()] == [
         ["runs", "loss"],
@@ -151,8 +138,8 @@ def test_settings_of_own_code_are_swept_with_their_seeds(
 
     # A swept setting can be an environment variable.
     name = new_name()
-    common = ("--workers=1", "--repeats=1", "--sweep=lr=0.05,0.2", f"--name={name}", "--json")
-    assert mlbench("bench", "env", *common, "--", "LR={lr}", str(script), "a").code == 0
+    in_environ = ("--name", name, "--", "LR={lr}", script, "a")
+    assert mlbench("bench", "env", *common, *in_environ).code == 0
     logs = {client.get_logs(run.id).result().value.text for run in runs_of(name)}
     assert logs == {"0.05 a\n", "0.2 a\n"}
 
@@ -161,15 +148,14 @@ def test_settings_of_own_code_are_swept_with_their_seeds(
         ("rank=1,2", (), "--sweep rank=1,2: MLBench fills in {rank}"),
         ("seed=1,2", (), "--sweep seed=1,2: each repeat has its own seed"),
     ):
-        refused = mlbench("bench", str(script), "--workers=1", f"--sweep={sweep}", "--", *words)
+        refused = mlbench("bench", script, "--workers=1", f"--sweep={sweep}", "--", *words)
         assert problem in refused.refusal
 
 
 @pytest.mark.slow
 def test_a_set_ends_once_its_means_are_precise_enough(mlbench: Mlbench, runs_of: RunsOf) -> None:
     # A busy machine can keep this rate, too.
-    paced = ("--set=steps=200", "--set=rate=400")
-    name = new_name()
+    paced, name = ("--set=steps=200", "--set=rate=400"), new_name()
     arguments = ("--workers=1", "--repeats=9", f"--name={name}", "--until=80%", *paced)
     done = mlbench("bench", "steps", *arguments)
     assert done.code == 0, done.err
@@ -205,9 +191,7 @@ def test_ctrl_c_leaves_the_set_running_and_names_the_commands_for_it(
     assert len(runs_of(name)) == 2
 
 
-def test_a_detached_set_runs_and_is_stopped_by_name(
-    mlbench: Mlbench, client: ApiClient, runs_of: RunsOf
-) -> None:
+def test_a_detached_set_is_stopped(mlbench: Mlbench, client: ApiClient, runs_of: RunsOf) -> None:
     name = new_name()
     arguments = ("bench", "steps", "--workers=1", "--repeats=4", f"--name={name}", "--detach")
     done = mlbench(*arguments, *_FAST)
@@ -269,35 +253,23 @@ def test_a_disturbed_run_counts_and_names_the_other_program(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ("steps", "--workers", "1,99"),
-            "--workers: 99 workers need 99 cores, but this machine has ",
-        ),
-        (("steps", "--workers", "1,99", "--oversubscribe"), "--workers: must be at most 16"),
-        (("steps", "--workers", "1,x"), "--workers: must be numbers separated by"),
-        (
-            ("steps", "--name", "x" * 35),
-            f"--name: run names must have at most 40 characters (got '{'x' * 35}-w2-r1')",
-        ),
-        (("steps", "--until=5%", "--repeats=5"), "--until: needs more than 5 repeats (got 5)"),
-        (("steps", "--repeats=101"), "--repeats: must have at most 200 entries (got 202)"),
-        (("steps", "--official", "--repeats=9"), "--official: each number of workers must have at"),
-        (("steps", "--official", "--sweep=rate=1,2"), "--official: sweeps cannot be scored"),
-        (
-            ("steps", "--sweep=rate=100,fast"),
-            "--sweep rate=100,fast: must be a number (got 'fast')",
-        ),
-        (
-            ("steps", "--sweep=cpus=1,99"),
-            "--workers: 2 workers need 198 cores, but this machine has",
-        ),
+        ("--workers=1,99", "--workers: 99 workers need 99 cores, but this machine has "),
+        ("--workers=1,99 --oversubscribe", "--workers: must be at most 16"),
+        ("--workers=1,x", "--workers: must be numbers separated by"),
+        (f"--name={_LONG}", f"--name: run names must have at most 40 characters (got '{_LONG}-w2-"),
+        ("--until=5% --repeats=5", "--until: needs more than 5 repeats (got 5)"),
+        ("--repeats=101", "--repeats: must have at most 200 entries (got 202)"),
+        ("--official --repeats=9", "--official: each number of workers must have at"),
+        ("--official --sweep=rate=1,2", "--official: sweeps cannot be scored"),
+        ("--sweep=rate=100,fast", "--sweep rate=100,fast: must be a number (got 'fast')"),
+        ("--sweep=cpus=1,99", "--workers: 2 workers need 198 cores, but this machine has"),
     ],
 )
 def test_an_impossible_set_is_refused_before_its_first_run(
-    mlbench: Mlbench, client: ApiClient, arguments: tuple[str, ...], message: str
+    mlbench: Mlbench, client: ApiClient, arguments: str, message: str
 ) -> None:
     before = client.get_runs().result().value
-    assert f"mlbench: {message}" in mlbench("bench", *arguments).refusal
+    assert f"mlbench: {message}" in mlbench("bench", "steps", *arguments.split()).refusal
     assert [run.id for run in client.get_runs().result().value] == [run.id for run in before]
 
 
@@ -327,13 +299,10 @@ def test_each_repeat_has_the_next_seed_if_the_task_takes_one() -> None:
 
 def test_values_keep_their_order_and_spelling() -> None:
     found = read_sweeps(["exchange=flat,bucketed", "bandwidth=100,20"])
-    assert found == {"exchange": ["flat", "bucketed"], "bandwidth": ["100", "20"]}
-    assert [*found] == ["exchange", "bandwidth"]
+    assert [*found.items()] == [("exchange", ["flat", "bucketed"]), ("bandwidth", ["100", "20"])]
     assert read_sweeps(["cpus=1,0.5"]) == {"cpus": ["1", "0.5"]}
     assert read_sweeps(None) == {}
-
-
-def test_swept_numbers_may_have_units() -> None:
+    # Numbers may have units.
     values = read_sweeps(["bandwidth=none,20,0.5Mbit,40Mbit/s,2Gbit", "latency=1ms,0.5s", "rate=1"])
     assert [*values.values()] == [["none", "20", "0.5", "40", "2000"], ["1", "500"], ["1"]]
 
@@ -357,20 +326,11 @@ def test_invalid_syntax_is_refused(sweeps: list[str], problem: str) -> None:
 
 
 def test_every_other_repeat_runs_in_reverse_order() -> None:
-    assert plan_places([1, 2], [5, 6], {}) == [
-        Planned(2, 5),
-        Planned(1, 5),
-        Planned(1, 6),
-        Planned(2, 6),
-    ]
+    order = [(2, 5), (1, 5), (1, 6), (2, 6)]
+    assert plan_places([1, 2], [5, 6], {}) == [Planned(*place) for place in order]
     swept = {"exchange": ["a", "b"], "bandwidth": ["5", "20"]}
     slots = plan_places([1], [1, 2, 3, 4], swept)
     repeats = [slots[i : i + 4] for i in range(0, 16, 4)]
-    orders = ["".join(("".join(run.swept.values()) + " ") for run in runs) for runs in repeats]
-    assert orders == [
-        "a5 a20 b5 b20 ",
-        "b20 b5 a20 a5 ",
-        "b5 b20 a5 a20 ",
-        "a20 a5 b20 b5 ",
-    ]
+    orders = [" ".join("".join(run.swept.values()) for run in runs) for runs in repeats]
+    assert orders == ["a5 a20 b5 b20", "b20 b5 a20 a5", "b5 b20 a5 a20", "a20 a5 b20 b5"]
     assert [{run.seed for run in runs} for runs in repeats] == [{1}, {2}, {3}, {4}]

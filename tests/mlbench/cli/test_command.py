@@ -30,8 +30,8 @@ _BENCH = ["digits", "--sweep", "exchang=a,b", "--sweep", "bandwidth=5,10"]
         (["bench", *_BENCH], "swept.exchang: is no option", "--sweep exchang=a,b: is no option"),
         (
             ["bench", *_BENCH],
-            "swept.bandwidth: max_bandwidth is given for all runs",
-            "--sweep bandwidth=5,10: --bandwidth is given for all runs",
+            "swept.bandwidth: max_bandwidth is given",
+            "--sweep bandwidth=5,10: --bandwidth is given",
         ),
         (["bench", *_BENCH], "until_percent: less than 100", "--until: less than 100"),
         (["status", "9999"], "run_id: run 9999 not found", "run 9999 not found"),

@@ -17,69 +17,57 @@ from tests.mlbench.cli.conftest import Mlbench
 from tests.support.results import judged, make_difference, make_matrix
 
 
-def print_on(monkeypatch: pytest.MonkeyPatch, columns: int) -> io.StringIO:
+def printed(monkeypatch: pytest.MonkeyPatch, comparison: Comparison, columns: int = 80) -> str:
     paper = io.StringIO()
     monkeypatch.setattr(compare, "out", Console(file=paper, width=columns, markup=False))
-    return paper
+    compare.show_comparison(comparison)
+    return paper.getvalue()
 
 
-def test_every_figure_fits_on_a_terminal_of_80_columns(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    paper = print_on(monkeypatch, columns=80)
-    compare.show_comparison(make_matrix((1, 2, 4), 5))
-    lines = paper.getvalue().splitlines()
+def cells_of(text: str) -> list[str]:
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+def test_every_figure_fits_on_a_terminal_of_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = printed(monkeypatch, make_matrix((1, 2, 4), 5))
+    lines, cells = text.splitlines(), cells_of(text)
     # Sentences are not wrapped if the output is not a terminal.
     assert max(len(line) for line in lines if "differ from" not in line) <= 80
-    cells = [" ".join(line.split()) for line in lines]
     assert "2 workers 5/5 4.51 4.26 4.76 0.196 8.96 1.74 87.1" in cells
     assert "4 workers 5 5,003 3.03 75.8 20.00 3,000 98.58 33.81" in cells
-    assert "4 workers 0.069 1.04 1.38 0.690 0.104 0.035 0.35 0.138 3.80" in cells, (
-        "the phases must fit, too"
-    )
+    assert "4 workers 0.069 1.04 1.38 0.690 0.104 0.035 0.35 0.138 3.80" in cells
     assert "15 digits-w4-r5 2.73 7.00 98.58 4,735 20.00 34.57" in cells
 
 
 def test_the_longest_name_is_wrapped_and_no_figure_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    paper = print_on(monkeypatch, columns=80)
     matrix = make_matrix((1,), 2)
     results = tuple(replace(result, name="Z" * 40) for result in matrix.results)
-    compare.show_comparison(replace(matrix, results=results))
-    text = paper.getvalue()
+    text = printed(monkeypatch, replace(matrix, results=results))
     assert text.count("Z") == 80
     assert "14.89" in text
 
 
 @pytest.mark.parametrize("columns", [30, 60])
-def test_on_a_narrow_terminal_each_row_is_a_list(
-    monkeypatch: pytest.MonkeyPatch, columns: int
-) -> None:
-    paper = print_on(monkeypatch, columns)
+def test_a_narrow_terminal_shows_lists(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     matrix = make_matrix((1, 2), 3)
-    groups = tuple(
-        replace(group, label=f"{group.label}, {'x' * 80}", evidence=None) for group in matrix.groups
-    )
-    compare.show_comparison(judged(replace(matrix, groups=groups, caution="")))
-    lines = paper.getvalue().splitlines()
-    assert max(map(len, lines)) <= columns
-    cells = [" ".join(line.split()) for line in lines]
+    labels = [f"{group.label}, {'x' * 80}" for group in matrix.groups]
+    pairs = zip(matrix.groups, labels, strict=True)
+    groups = tuple(replace(group, label=label, evidence=None) for group, label in pairs)
+    text = printed(monkeypatch, judged(replace(matrix, groups=groups, caution="")), columns)
+    assert max(map(len, text.splitlines())) <= columns
+    cells = cells_of(text)
     assert {"efficiency by time % 87.1", "slowest s 4.51", "comm. share % 10.00"} <= {*cells}
     assert "".join(cells).count("x") >= 2 * 80 * 3, "the label must be complete in each table"
 
 
 def test_why_runs_cannot_be_compared_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    paper = print_on(monkeypatch, columns=80)
-    matrix = replace(
-        make_matrix((1, 2), 1),
-        comparable="no",
-        differences=(
-            make_difference("batch_size", "yes", "batch_size is 32 [b] and 64"),
-            make_difference("cpu", "no", "cpu is a and b"),
-        ),
-    )
-    first = replace(matrix.results[0], rule_violations=("its target is 90",))
-    compare.show_comparison(judged(replace(matrix, results=(first, matrix.results[1]))))
-    assert paper.getvalue().splitlines()[:9] == [
+    first, second = make_matrix((1, 2), 1).results
+    diffs = [make_difference("batch_size", "yes", "batch_size is 32 [b] and 64")]
+    diffs += [make_difference("cpu", "no", "cpu is a and b")]
+    matrix = replace(make_matrix((1, 2), 1), comparable="no", differences=(*diffs,))
+    results = (replace(first, rule_violations=("its target is 90",)), second)
+    text = printed(monkeypatch, judged(replace(matrix, results=results)))
+    assert text.splitlines()[:9] == [
         "digits on 1, 2 workers",
         "2 runs, target: Validation accuracy ≥ 97 %",
         "These runs cannot be compared. They differ in what a result depends on:",
@@ -109,26 +97,17 @@ def test_a_target_with_an_unrecorded_metric_is_reported(mlbench: Mlbench, finish
     assert mlbench("compare", "finished", "--target", "train_loss<=1e-9").err == ""
 
 
-def test_a_comparison_is_printed_even_if_its_file_cannot_be_written(
-    mlbench: Mlbench, finished: Run
-) -> None:
+def test_a_comparison_is_printed_without_its_file(mlbench: Mlbench, finished: Run) -> None:
     done = mlbench("compare", "finished", "-o", "/proc/report.json")
     assert done.code == 2
     assert done.err.startswith("mlbench: -o /proc/report.json: ")
     assert done.out.startswith("steps on 2 workers\n1 run, no target\n")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("4711",), "mlbench: run 4711 not found\n"),
-        (("finished", "--target", "nonsense"), "mlbench: --target: "),
-    ],
-)
-def test_wrong_arguments_are_refused(
-    mlbench: Mlbench, finished: Run, arguments: tuple[str, ...], message: str
-) -> None:
-    assert mlbench("compare", *arguments).refusal.startswith(message)
+def test_wrong_arguments_are_refused(mlbench: Mlbench, finished: Run) -> None:
+    assert mlbench("compare", "4711").refusal == "mlbench: run 4711 not found\n"
+    refused = mlbench("compare", "finished", "--target", "nonsense").refusal
+    assert refused.startswith("mlbench: --target: ")
 
 
 # --- The files of -o ---
@@ -141,18 +120,14 @@ def test_unwritable_files_are_refused_before_the_first_run(tmp_path: Path, name:
         compare.check_files([tmp_path / name])
 
 
-def test_a_missing_extra_for_pages_is_reported(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_missing_extra_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
     compare.check_files([tmp_path / "report.json"])
     with pytest.raises(UsageError, match=r"pip install '\.\[report\]'"):
         compare.check_files([tmp_path / "report.html"])
 
 
-def test_the_file_name_determines_the_format(
-    mlbench: Mlbench, finished: Run, tmp_path: Path
-) -> None:
+def test_the_file_name_sets_the_format(mlbench: Mlbench, finished: Run, tmp_path: Path) -> None:
     files = [tmp_path / f"report{kind}" for kind in (".json", ".html")]
     given = [word for file in files for word in ("-o", str(file))]
     printed = mlbench("compare", str(finished.id), *given).output

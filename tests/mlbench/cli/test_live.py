@@ -10,7 +10,7 @@ from mlbench import ApiClient
 from mlbench.cli import live
 from mlbench.cli.live import LiveProgress, last_numbers, progress
 from mlbench.contract.records import Point, Run, Series, Target
-from tests.mlbench.cli.conftest import Mlbench
+from tests.mlbench.cli.conftest import Mlbench, Terminal
 from tests.support.scripted import Asked, Reply, answering
 
 _NOW = datetime(2018, 8, 3, 9, 21, 40, tzinfo=UTC)
@@ -31,15 +31,9 @@ def run(finished: Run) -> Run:
 
 
 def test_progress_is_read_from_the_last_values(run: Run) -> None:
-    series: Series = {
-        "epoch @ 0": points("2"),
-        "train_loss @ 0": points("0.25"),
-        "acc @ 0": points("91.5"),
-        "samples @ 0": points("600"),
-        "samples @ 1": points("600"),
-        "train_seconds @ 0": points("6"),
-        "train_seconds @ 1": points("6"),
-    }
+    series = {"epoch @ 0": points("2"), "train_loss @ 0": points("0.25"), "acc @ 0": points("91.5")}
+    series |= {f"samples @ {rank}": points("600") for rank in range(2)}
+    series |= {f"train_seconds @ {rank}": points("6") for rank in range(2)}
     assert progress(run, series, _NOW) == LiveProgress(2, 0.25, 91.5, 200.0, seconds=10.0)
 
 
@@ -60,12 +54,8 @@ def test_the_loss_is_found_by_the_names_that_libraries_use(
 
 
 def test_last_numbers_are_sorted_by_rank_and_texts_are_ignored() -> None:
-    series: Series = {
-        "loss @ 10": points("3"),
-        "loss @ 2": points("1", "2", "a text"),
-        "lossy": points("9"),
-        "note @ 0": points("a text"),
-    }
+    series: Series = {"loss @ 10": points("3"), "loss @ 2": points("1", "2", "a text")}
+    series |= {"lossy": points("9"), "note @ 0": points("a text")}
     assert last_numbers(series) == {"loss": [2.0, 3.0], "lossy": [9.0]}
 
 
@@ -73,6 +63,12 @@ def test_only_time_is_shown_before_the_first_number(run: Run) -> None:
     waiting = replace(run, started_at=None, target=None)
     found = progress(waiting, {"epoch @ 0": points("NaN")}, _NOW)
     assert found == LiveProgress(None, None, None, None, seconds=20.0)
+
+
+def check_cursor(terminal: Terminal) -> str:
+    """Check that the cursor is shown again; return the text that remains."""
+    assert terminal.raw.count("\x1b[?25l") == terminal.raw.count("\x1b[?25h") == 1
+    return terminal.raw.rpartition("\x1b[2K")[2]
 
 
 def test_the_view_is_redrawn_in_place_and_replaced_by_the_result(mlbench: Mlbench) -> None:
@@ -85,10 +81,7 @@ def test_the_view_is_redrawn_in_place_and_replaced_by_the_result(mlbench: Mlbenc
     # Addresses are never cut, so that users can open them.
     drawn = re.sub(r"Web page .*", "", terminal.text.partition("completed")[0])
     assert max(map(len, re.split(r"[\r\n]+", drawn))) <= 60
-    assert terminal.raw.count("\x1b[?25l") == terminal.raw.count("\x1b[?25h") == 1, (
-        "the cursor must be shown again"
-    )
-    left_on_screen = terminal.raw.rpartition("\x1b[2K")[2]
+    left_on_screen = check_cursor(terminal)
     assert re.match(r"run \d+ \(drawn\): \x1b\[32mcompleted", left_on_screen)
 
 
@@ -100,10 +93,7 @@ def test_ctrl_c_leaves_the_run_active(mlbench: Mlbench, client: ApiClient) -> No
         assert terminal.wait() == 130
     run = next(run for run in client.get_runs().result().value if run.name == "left")
     assert run.active
-    assert terminal.raw.count("\x1b[?25l") == terminal.raw.count("\x1b[?25h") == 1, (
-        "the cursor must be shown again"
-    )
-    left_on_screen = terminal.raw.rpartition("\x1b[2K")[2]
+    left_on_screen = check_cursor(terminal)
     assert left_on_screen == f"run {run.id} continues; `mlbench stop {run.id}` stops it\r\n"
 
 

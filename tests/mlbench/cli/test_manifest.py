@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from mlbench.cli.manifest import facts
-from mlbench.contract.records import GitState, Limits, Machine, NotRecorded, RankOnMachine
+from mlbench.contract.records import GitState, Machine, NotRecorded, RankOnMachine
 from tests.support.results import make_manifest, make_result, make_run
 
 _MACHINE = Machine(
@@ -21,19 +21,19 @@ _MACHINE = Machine(
     git=GitState("0123456789abcdef", dirty=True, root="/code"),
     code="train.py 3f2a91c8b0d1",
 )
+_RANKS = (
+    RankOnMachine(0, "w-0", None, "me/train@sha256:0123", (0, 1), -0.002, 0.0005),
+    RankOnMachine(1, "w-1", None, None, (), None, None),
+)
+_USUAL = make_manifest(make_run(benchmark="digits", args={"goal": "90"}, seed=0), make_result(1))
 _MANIFEST = replace(
-    make_manifest(make_run(benchmark="digits", args={"goal": "90"}, seed=0), make_result(1)),
+    _USUAL,
     rule_violations=("its target is 90",),
     working_dir="/home/me",
     settings={"device": "cpu", "exchange": "ddp", "bits": 4, "rate": 0.1, "folder": None},
-    limits=Limits(
-        num_workers=2, gpu_enabled=True, light_target=False, max_restarts=0, deadline_seconds=None
-    ),
+    limits=replace(_USUAL.limits, num_workers=2, gpu_enabled=True),
     machines=(_MACHINE,),
-    ranks=(
-        RankOnMachine(0, "w-0", None, "me/train@sha256:0123", (0, 1), -0.002, 0.0005),
-        RankOnMachine(1, "w-1", None, None, (), None, None),
-    ),
+    ranks=_RANKS,
 )
 
 

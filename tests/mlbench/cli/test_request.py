@@ -59,55 +59,42 @@ def test_a_python_script_runs_with_this_python(folder: Path) -> None:
 def test_a_program_gets_all_following_arguments(folder: Path) -> None:
     words = ("--nproc-per-node", "2", "train.py")
     code = read("python", *words)
-    assert shlex.split(code.command or "") == [
-        str(Path(sys.executable).with_name("python")),
-        *words,
-    ]
+    program = str(Path(sys.executable).with_name("python"))
+    assert shlex.split(code.command or "") == [program, *words]
     assert (code.title, code.image, code.working_dir) == ("python", "local", str(folder))
 
 
 @pytest.mark.parametrize(
-    ("words", "order"),
+    ("call", "read_as"),
     [
-        (
-            ["python", "-c", "pass", "--workers", "3"],
-            ["python", "--", "-c", "pass", "--workers", "3"],
-        ),
-        (["--workers", "3", "python", "-m", "a"], ["--workers", "3", "python", "--", "-m", "a"]),
-        (["python", "--", "-m", "a"], ["python", "--", "-m", "a"]),
-        (
-            ["env", "--workers", "3", "--name=a", "--", "A=b", "python"],
-            ["--workers", "3", "--name=a", "env", "--", "A=b", "python"],
-        ),
-        (
-            ["env", "--workers", "3", "train.py", "--", "b"],
-            ["env", "--", "--workers", "3", "train.py", "--", "b"],
-        ),
-        (["env", "--own", "--", "b"], ["env", "--", "--own", "--", "b"]),
-        (["./a.py", "--workers", "3"], ["./a.py", "--workers", "3"]),
-        (["digits", "--workers", "3"], ["digits", "--workers", "3"]),
+        ("python -c pass --workers 3", "python -- -c pass --workers 3"),
+        ("--workers 3 python -m a", "--workers 3 python -- -m a"),
+        ("python -- -m a", "python -- -m a"),
+        ("env --workers 3 --name=a -- A=b python", "--workers 3 --name=a env -- A=b python"),
+        ("env --workers 3 train.py -- b", "env -- --workers 3 train.py -- b"),
+        ("env --own -- b", "env -- --own -- b"),
+        ("./a.py --workers 3", "./a.py --workers 3"),
+        ("digits --workers 3", "digits --workers 3"),
     ],
 )
-def test_arguments_after_a_program_are_not_options_of_mlbench(
-    words: list[str], order: list[str]
-) -> None:
+def test_arguments_after_a_program_are_not_options_of_mlbench(call: str, read_as: str) -> None:
     command = load_command("run")
-    found, wanted = (command.make_context("run", list(args)).params for args in (words, order))
-    assert found == wanted
+    given, same = (command.make_context("run", text.split()).params for text in (call, read_as))
+    assert given == same
 
 
 @pytest.mark.parametrize(
-    ("words", "cure"),
+    ("call", "cure"),
     [
-        (["./a.py", "--rate", "3"], "write your script's own options after --: ./a.py -- --rate"),
-        (["--image=b", "nowhere", "--rate"], "options after --: nowhere -- --rate"),
-        (["digits", "--rate=3"], "write the options of digits as --set rate=VALUE"),
+        ("./a.py --rate 3", "write your script's own options after --: ./a.py -- --rate"),
+        ("--image=b nowhere --rate", "options after --: nowhere -- --rate"),
+        ("digits --rate=3", "write the options of digits as --set rate=VALUE"),
     ],
 )
-def test_an_unknown_option_may_be_meant_for_the_code(words: list[str], cure: str) -> None:
+def test_an_unknown_option_may_be_meant_for_the_code(call: str, cure: str) -> None:
     command = load_command("run")
     with pytest.raises(Exception, match=f"No such option: --rate; .*{re.escape(cure)}"):
-        command.make_context("run", words)
+        command.make_context("run", call.split())
 
 
 def test_another_script_is_executed_directly(folder: Path) -> None:
@@ -126,10 +113,7 @@ def test_another_script_is_executed_directly(folder: Path) -> None:
         ("./digits", "digits: file not found"),
         ("./plain.sh", "plain.sh: not executable. Run chmod +x plain.sh"),
         ("./", ".: is a folder. Name the file to run."),
-        (
-            "nothing.sh",
-            "nothing.sh: no such benchmark or file. The benchmarks are digits, steps",
-        ),
+        ("nothing.sh", "nothing.sh: no such benchmark or file. The benchmarks are digits, steps"),
     ],
 )
 def test_an_impossible_task_is_refused(folder: Path, task: str, message: str) -> None:
@@ -138,13 +122,10 @@ def test_an_impossible_task_is_refused(folder: Path, task: str, message: str) ->
         read(task)
 
 
-def test_an_image_gets_all_arguments(folder: Path) -> None:
+def test_an_image_gets_all_arguments_and_a_benchmark_none(folder: Path) -> None:
     code = read("python", "train.py", "--rate", "0.1 {rank}", image="me/train:1")
     command = "python train.py --rate '0.1 {rank}'"
     assert code == Code(title="python", image="me/train:1", command=command, backend="gloo")
-
-
-def test_a_benchmark_takes_no_arguments() -> None:
     with pytest.raises(UsageError, match=r"digits does not take arguments. Set its options with"):
         read("digits", "--epochs", "3")
 
@@ -166,10 +147,7 @@ def test_benchmarks_have_settings_and_own_code_has_arguments() -> None:
 @pytest.mark.parametrize(
     ("title", "stem"),
     [
-        ("digits", "digits"),
-        ("My_Script v2", "my-script-v2"),
-        ("--", "run"),
-        ("été", "t"),
+        *(("digits", "digits"), ("My_Script v2", "my-script-v2"), ("--", "run"), ("été", "t")),
         ("a" * 50, "a" * 24),
     ],
 )

@@ -31,9 +31,7 @@ def test_a_run_is_watched_to_its_end(mlbench: Mlbench, client: ApiClient) -> Non
     assert lines[0] == f"run {run.id} (watched): completed without a target"
     assert re.search(r"^Throughput +[\d,]+ samples/s *$", done.out, re.MULTILINE)
     assert "Epochs" not in done.out, "details are shown by the next command"
-    assert re.search(
-        rf"^Missing samples +0 of {run.delivery.recorded:,} \(", done.out, re.MULTILINE
-    )
+    assert re.search(rf"^Missing samples +0 of {run.delivery.recorded:,} \(", done.out, re.M)
     assert lines[-3] == f"Web page    {connection.url}/runs/{run.id}"
     assert lines[-2] == f"Details     mlbench status {run.id}"
     assert connection.token not in done.out + done.err, "the output may be a log that others read"
@@ -71,18 +69,15 @@ def test_a_failed_run_shows_the_rank_and_the_reason(mlbench: Mlbench) -> None:
     program, *words = shlex.split(FAILS)
     done = mlbench("run", "--image", "local", "--name", "wrong", program, "--", *words)
     assert done.code == 1
-    assert re.search(r"^run \d+ \(wrong\): crashed$", done.out, re.MULTILINE)
-    assert re.search(
-        r"^rank \d on local-mlbench-worker-\d exited with code 2$", done.out, re.MULTILINE
-    )
-    assert re.search(r"^what is wrong$", done.out, re.MULTILINE)
+    crashed, reason, output, *_ = done.out.splitlines()
+    assert re.fullmatch(r"run \d+ \(wrong\): crashed", crashed)
+    assert re.match(r"rank \d on local-mlbench-worker-\d exited with code 2", reason)
+    assert output == "what is wrong"
     status = mlbench("status", "wrong", "--json").json
     assert (status["state"], status["working_dir"]) == ("FAILED", str(Path.cwd()))
 
 
-def test_a_detached_run_is_stopped_by_name_and_deleted_by_id(
-    mlbench: Mlbench, client: ApiClient
-) -> None:
+def test_a_detached_run_is_stopped_and_deleted(mlbench: Mlbench, client: ApiClient) -> None:
     ordered = mlbench("run", "steps", "--name", "detached", *_ENDLESS, "--detach", "--json").json
     assert ordered["state"] == "INITIALIZED"
     run_id = str(ordered["id"])
@@ -97,9 +92,8 @@ def test_a_detached_run_is_stopped_by_name_and_deleted_by_id(
     assert mlbench("stop", "detached").output == f"run {run_id} (detached): STOPPED\n"
     assert mlbench("stop", run_id, "--json").json["state"] == "STOPPED"
 
-    assert mlbench("delete", run_id).refusal == (
-        "mlbench: --yes: required if standard input is not a terminal\n"
-    )
+    unattended = "mlbench: --yes: required if standard input is not a terminal\n"
+    assert mlbench("delete", run_id).refusal == unattended
     again = mlbench("run", "steps", "--name", "again", *_FAST, "--json").json["id"]
     deleted = f"run {run_id} (detached) deleted\nrun {again} (again) deleted\n"
     assert mlbench("delete", "--yes", run_id, "again", run_id).output == deleted
@@ -113,18 +107,16 @@ def test_a_detached_run_is_stopped_by_name_and_deleted_by_id(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("call", "message"),
     [
-        (("steps", "--set", "rate"), "--set rate: must be KEY=VALUE, e.g. epochs=3"),
-        (("7", "--name", "7"), "--name: must not be a number, which is read as an id (got 7)"),
-        (("steps", "--workers", "99"), "--workers: must be at most 16"),
-        (("steps", "--bandwidth", "0.01"), "--bandwidth: "),
+        ("steps --set rate", "--set rate: must be KEY=VALUE, e.g. epochs=3"),
+        ("7 --name 7", "--name: must not be a number, which is read as an id (got 7)"),
+        ("steps --workers 99", "--workers: must be at most 16"),
+        ("steps --bandwidth 0.01", "--bandwidth: "),
     ],
 )
-def test_an_invalid_request_is_refused(
-    mlbench: Mlbench, arguments: tuple[str, ...], message: str
-) -> None:
-    refused = mlbench("run", *arguments).refusal
+def test_an_invalid_request_is_refused(mlbench: Mlbench, call: str, message: str) -> None:
+    refused = mlbench("run", *call.split()).refusal
     assert refused.startswith(f"mlbench: {message}")
     assert refused.count("\n") == 1
 
@@ -132,9 +124,7 @@ def test_an_invalid_request_is_refused(
 # --- own code ---
 
 
-def test_own_code_gets_its_arguments_unchanged(
-    here: Mlbench, client: ApiClient, tmp_path: Path
-) -> None:
+def test_own_code_gets_its_own_arguments(here: Mlbench, client: ApiClient, tmp_path: Path) -> None:
     tell = "import json, os, sys; print(json.dumps([*sys.argv[1:], os.getcwd()]))\n"
     (tmp_path / "tell it.py").write_text(tell)
     awkward = ("--my-arg", "3", "a b", '{"x": [1]}', "it's", "$HOME", "", "--name", "-o")

@@ -8,12 +8,22 @@ import pytest
 from rich.console import Console
 
 from mlbench.cli import common, run_tables
-from mlbench.contract.records import Added, Delivery, Interference, NotRecorded, Origin, Pod, Target
+from mlbench.contract.records import (
+    Added,
+    Delivery,
+    Interference,
+    NotRecorded,
+    Origin,
+    Pod,
+    Run,
+    Target,
+)
 from mlbench.contract.results import (
     AccuracyAfterTime,
     Cost,
     Goodput,
     RankInterference,
+    Result,
     TimeToTarget,
 )
 from mlbench.local.home import StackConnection
@@ -56,8 +66,18 @@ def shown(paper: io.StringIO) -> list[str]:
     return [" ".join(line.split()) for line in paper.getvalue().splitlines()]
 
 
+def show(run: Run = _RUN, result: Result | None = _RESULT, *metrics: str, **more: Any) -> None:
+    """Print a result; by default, the loss of run 7 is recorded at the local stack."""
+    connection: StackConnection = replace(_CONNECTION, **more)
+    run_tables.show_result(run, result, connection, metrics or _METRICS)
+
+
+def promql(metric: str) -> str:
+    return f'PromQL last_over_time(mlbench_run_metric{{run_id="7",metric="{metric}"}}[1y])'
+
+
 def test_a_result_has_every_figure(paper: io.StringIO) -> None:
-    run_tables.show_result(_RUN, _RESULT, _CONNECTION, _METRICS)
+    show()
     assert shown(paper)[:-4] == [
         "run 7 (first): FINISHED",
         "Division closed",
@@ -95,53 +115,39 @@ _AT = "2026-03-01T09:21:29.347960Z"
         ),
     ],
 )
-def test_missing_parts_of_a_result_are_named(
-    paper: io.StringIO, fields: dict[str, Any], line: str
-) -> None:
-    run_tables.show_result(replace(_RUN, **fields), _RESULT, _CONNECTION, _METRICS)
+def test_missing_parts_are_named(paper: io.StringIO, fields: dict[str, Any], line: str) -> None:
+    show(replace(_RUN, **fields))
     assert line in shown(paper)
 
 
 def test_a_result_shows_its_cpu_contention(paper: io.StringIO) -> None:
     marked = "rank 0 had CPU contention for 41 % of the time; others used 0.9 of 1 core"
-    run_tables.show_result(_RUN, replace(_RESULT, disturbed=(marked,)), _CONNECTION, _METRICS)
+    show(_RUN, replace(_RESULT, disturbed=(marked,)))
     assert f"CPU contention: {marked}" in " ".join(shown(paper))
     quiet = "rank 1 had CPU contention for 2 % of the time"
     ranks = [
-        RankInterference(0, 1, False, 0.01, None, "rank 0", Interference(**QUIET)),
-        RankInterference(1, 1, False, 0.02, None, quiet, Interference(**QUIET)),
+        RankInterference(rank, 1, False, 0.01 + rank / 100, None, text, Interference(**QUIET))
+        for rank, text in enumerate(["rank 0", quiet])
     ]
-    run_tables.show_result(
-        _RUN, replace(_RESULT, interferences=tuple(ranks)), _CONNECTION, _METRICS
-    )
+    show(_RUN, replace(_RESULT, interferences=tuple(ranks)))
     assert f"CPU contention {quiet}" in shown(paper)
 
 
 def test_the_settings_are_one_line_cut_at_the_terminal_width(paper: io.StringIO) -> None:
-    settings: dict[str, str | float | bool | None] = {
-        "rate": 0.1,
-        "compile": False,
-        "folder": None,
-        "text": "a\nb",
-    }
-    run_tables.show_result(replace(_RUN, settings=settings), _RESULT, _CONNECTION, _METRICS)
+    show(replace(_RUN, settings={"rate": 0.1, "compile": False, "folder": None, "text": "a\nb"}))
     assert shown(paper)[2] == "Settings rate=0.1 compile=false folder=null text=a b"
     assert shown(paper)[3] == "Target Validation accuracy ≥ 97 %"
-    exchange: dict[str, str | float | bool | None] = {"exchange": "ddp", "compression": "none"}
-    run_tables.show_result(
-        replace(_RUN, settings=exchange | {"bits": 4, "epochs": 3}), _RESULT, _CONNECTION, _METRICS
-    )
+    exchange: Any = {"exchange": "ddp", "compression": "none", "bits": 4, "epochs": 3}
+    show(replace(_RUN, settings=exchange))
     assert "Settings exchange=ddp compression=none epochs=3" in shown(paper)
-    long = {f"setting_{i}": i for i in range(100)}
-    run_tables.show_result(replace(_RUN, settings=long), _RESULT, _CONNECTION, _METRICS)
+    show(replace(_RUN, settings={f"setting_{i}": i for i in range(100)}))
     [line] = [line for line in shown(paper) if "setting_0=0" in line]
     assert line.endswith("…")
 
 
 def test_the_links_lead_to_the_run_and_are_not_wrapped(paper: io.StringIO) -> None:
-    connection = replace(_CONNECTION, grafana_url="http://127.0.0.1:3000")
-    run_tables.show_result(_RUN, _RESULT, connection, _METRICS)
-    api, graph, board, promql = shown(paper)[-4:]
+    show(grafana_url="http://127.0.0.1:3000")
+    api, graph, board, query = shown(paper)[-4:]
     assert api == "API http://127.0.0.1:8000/api/runs/7/"
     # The interval ends when the last samples have been scraped.
     place = "http://127.0.0.1:3000/d/mlbench-run?var-run_id=7"
@@ -150,42 +156,29 @@ def test_the_links_lead_to_the_run_and_are_not_wrapped(paper: io.StringIO) -> No
     assert "=mlbench_run_metric%7Brun_id%3D%227%22%2Cmetric%3D%22train_loss%22%7D&" in graph
     # From 09:21:30 to 09:23, the first full minute after the end at 09:22:30.
     assert graph.endswith("&g0.range_input=90s&g0.end_input=2018-08-03%2009%3A23")
-    assert promql == 'PromQL last_over_time(mlbench_run_metric{run_id="7",metric="train_loss"}[1y])'
+    assert query == promql("train_loss")
 
 
-def test_the_link_of_own_code_shows_the_target_metric(paper: io.StringIO) -> None:
+def test_the_query_is_of_the_target_or_another_recorded_metric(paper: io.StringIO) -> None:
     target = Target('val "loss"', 0.5, lower_is_better=True)
     own = replace(_RUN, benchmark="", target=target)
-    run_tables.show_result(own, _RESULT, _CONNECTION, [*_METRICS, target.metric])
-    *_, graph, promql = shown(paper)
-    assert (
-        promql == r'PromQL last_over_time(mlbench_run_metric{run_id="7",metric="val \"loss\""}[1y])'
-    )
+    show(own, _RESULT, *_METRICS, target.metric)
+    *_, graph, query = shown(paper)
+    assert query == promql(r"val \"loss\"")
     assert "metric%3D%22val%20%5C%22loss%5C%22%22%7D&" in graph
-
-
-def test_the_query_is_of_a_recorded_metric_or_left_out(paper: io.StringIO) -> None:
-    own = replace(_RUN, benchmark="", target=Target("never_recorded", 1.0))
-    run_tables.show_result(own, _RESULT, _CONNECTION, ["epoch", "train/loss"])
-    assert (
-        shown(paper)[-1]
-        == 'PromQL last_over_time(mlbench_run_metric{run_id="7",metric="train/loss"}[1y])'
-    )
-    run_tables.show_result(own, _RESULT, _CONNECTION, ["epoch", "step"])
-    assert (
-        shown(paper)[-1]
-        == 'PromQL last_over_time(mlbench_run_metric{run_id="7",metric="epoch"}[1y])'
-    )
+    for metrics, metric in ((("epoch", "train/loss"), "train/loss"), (("epoch", "step"), "epoch")):
+        show(own, _RESULT, *metrics)
+        assert shown(paper)[-1] == promql(metric)
     imported = replace(own, origin=Origin("there", 3, own.created_at))
-    for run, metrics in ((own, ()), (imported, _METRICS)):
-        run_tables.show_result(run, _RESULT, _CONNECTION, metrics)
+    for run, recorded in ((own, ()), (imported, _METRICS)):
+        run_tables.show_result(run, _RESULT, _CONNECTION, recorded)
         assert shown(paper)[-1] == "API http://127.0.0.1:8000/api/runs/7/"
 
 
 def test_a_missed_target_is_shown(paper: io.StringIO) -> None:
     late = AccuracyAfterTime(60.0, None, None, "wall")
     missed = replace(_RESULT, time_to_target=None, accuracy_after_time=late)
-    run_tables.show_result(_RUN, missed, _CONNECTION, _METRICS)
+    show(_RUN, missed)
     assert "Time to target (training) not reached" in shown(paper)
     assert "Accuracy after time" not in paper.getvalue()
 
@@ -193,14 +186,10 @@ def test_a_missed_target_is_shown(paper: io.StringIO) -> None:
 def test_missing_figures_are_left_out(paper: io.StringIO) -> None:
     nothing = replace(make_aimless(7), epochs=None, samples_per_second=None, phases={})
     nothing = replace(nothing, communication_share=None, bytes_sent_per_step=None, cost=None)
-    run = replace(_RUN, state="FAILED", reason="rank 1 [is] lost\nbye", target=None, delivery=None)
-    run_tables.show_result(run, nothing, _CONNECTION, _METRICS)
-    assert shown(paper)[:-4] == [
-        "run 7 (first): FAILED",
-        "rank 1 [is] lost",
-        "bye",
-        "Division open",
-    ]
+    reason = "rank 1 [is] lost\nbye"
+    show(replace(_RUN, state="FAILED", reason=reason, target=None, delivery=None), nothing)
+    first, *rest = shown(paper)[:-4]
+    assert (first, rest) == ("run 7 (first): FAILED", [*reason.splitlines(), "Division open"])
 
 
 def test_the_token_of_a_remote_master_is_not_shown(paper: io.StringIO) -> None:
@@ -210,7 +199,7 @@ def test_the_token_of_a_remote_master_is_not_shown(paper: io.StringIO) -> None:
         "Web page https://example.com/bench/runs/7",
         "API https://example.com/bench/api/runs/7/",
         "Grafana http://g:2/d/mlbench-run?var-run_id=7&from=1533288090000&to=1533288180000",
-        'PromQL last_over_time(mlbench_run_metric{run_id="7",metric="train_loss"}[1y])',
+        promql("train_loss"),
     ]
 
 
@@ -220,7 +209,7 @@ def test_the_list_shows_the_reason_for_waiting_and_how_to_start_a_run(paper: io.
     assert shown(paper)[-1] == "w-0 Running 7 - 0-2,5 -"
     run = replace(_RUN, state="INITIALIZED", waiting="the cluster has room for 3 of 4 workers")
     run_tables.show_runs([run], [], of=2000)
-    run_tables.show_result(run, None, _CONNECTION, _METRICS)
+    show(run, None)
     assert "run 7 is waiting: the cluster has room for 3 of 4 workers" in shown(paper)
     assert "waiting: the cluster has room for 3 of 4 workers" in shown(paper)
     assert "the newest 1 of 2,000 runs; --limit shows more" in shown(paper)
@@ -229,7 +218,7 @@ def test_the_list_shows_the_reason_for_waiting_and_how_to_start_a_run(paper: io.
 def test_a_run_shows_its_launcher(paper: io.StringIO) -> None:
     run = replace(_RUN, launcher="slurm")
     run_tables.show_runs([run, replace(_RUN, id=8)], [], of=2)
-    run_tables.show_result(run, None, _CONNECTION, _METRICS)
+    show(run, None)
     heading, first, second, *_ = shown(paper)
     assert heading.endswith(" created from")
     assert (first.endswith(" slurm"), second.endswith(" slurm")) == (True, False)

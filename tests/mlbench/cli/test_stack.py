@@ -30,21 +30,15 @@ def test_a_running_stack_is_shown_and_not_restarted(mlbench: Mlbench) -> None:
     [port] = re.findall(r"@127.0.0.1:(\d+)/", known(connection.prometheus_url))
     assert f"  Prometheus  http://127.0.0.1:{port}\n" in again
     assert ("  Grafana: none found; " in again) is (connection.grafana_url is None)
-    assert mlbench("up", "--detach", "--json").json == {
-        "state": "already running",
-        "url": connection.url,
-        "web_url": f"{connection.url}/",
-        "prometheus_url": f"http://127.0.0.1:{port}",
-        "grafana_url": connection.grafana_url,
-    }
+    urls: dict[str, str | None] = {"url": connection.url, "web_url": f"{connection.url}/"}
+    urls |= {"prometheus_url": f"http://127.0.0.1:{port}", "grafana_url": connection.grafana_url}
+    assert mlbench("up", "--detach", "--json").json == {"state": "already running", **urls}
     assert launch.running_supervisor(mlbench.home) == before
     other = mlbench("up", "--workers", "4").refusal
     assert "a stack is already running with --workers 2 (got 4). Run `mlbench d" in other
 
 
-def test_the_installation_of_grafana_is_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_installing_grafana_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(names.ENV_HOME, str(tmp_path))
     connection = StackConnection("http://127.0.0.1:1", "t", None)
     with Home(tmp_path).grafana_lock.open("w") as lock:
@@ -72,9 +66,8 @@ def test_a_detached_stack_runs_until_it_is_stopped(alone: Mlbench) -> None:
     port = free_port()
     up = alone.process("up", "--detach", "--workers", "1", "--port", str(port), "--json").json
     assert (up["state"], up["url"]) == ("running", f"http://127.0.0.1:{port}")
-    assert [pod["name"] for pod in alone("status", "--json").json["pods"]] == [
-        "local-mlbench-worker-0"
-    ]
+    [pod] = alone("status", "--json").json["pods"]
+    assert pod["name"] == "local-mlbench-worker-0"
     supervisor = known(launch.running_supervisor(alone.home))
     started = [psutil.Process(supervisor), *descendants(supervisor)]
 
@@ -104,9 +97,7 @@ def test_ctrl_c_ends_a_stack_in_the_foreground(alone: Mlbench) -> None:
 def test_a_demo_runs_and_stops_the_stack_that_it_started(alone: Mlbench) -> None:
     done = alone.process("demo", "steps", "--workers", "1")
     assert done.code == 0, done.err
-    assert re.search(
-        r"^run 1 \(steps-[\d-]+\): completed without a target$", done.out, re.MULTILINE
-    )
+    assert re.search(r"^run 1 \(steps-[\d-]+\): completed without a target$", done.out, re.M)
     assert done.err.startswith("Starting Prometheus, master, controller, exporter and workers")
     assert re.search(r"^  Web pages   http://127.0.0.1:\d+/  \(`mlbench open`", done.err, re.M)
     assert done.err.endswith("Stopping the stack…\n")
@@ -157,9 +148,7 @@ def test_ctrl_c_while_a_demo_runs_stops_the_stack(mlbench: Mlbench, client: ApiC
         assert terminal.wait() == 128 + signal.SIGINT
     assert terminal.text.endswith("Stopping the stack…\r\nstopped\r\n")
     assert "continues" not in terminal.text
-    assert [run for run in client.get_runs().result().value if run.active], (
-        "the run must still be active"
-    )
+    assert any(run.active for run in client.get_runs().result().value)
 
 
 def test_ctrl_c_while_a_demo_starts_leaves_nothing(alone: Mlbench) -> None:
