@@ -127,9 +127,7 @@ def test_an_archive_that_does_not_match_its_digests_is_refused(file: Path) -> No
         mlbench.open(file)
 
 
-def test_samples_that_would_fill_memory_are_refused(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_samples_that_fill_memory_are_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mlbench.archive.reading._MAX_TABLE_BYTES", 10)
     with pytest.raises(ArchiveError, match="its samples take more than 10 bytes"):
         mlbench.open(file)

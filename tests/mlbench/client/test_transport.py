@@ -20,9 +20,7 @@ _FULL = Reply(503, {"message": "the spool is full"}, (("Retry-After", "0"),))
 
 
 @pytest.mark.parametrize(("url", "loads"), [("http://there", False), ("https://there", True)])
-def test_certificates_are_loaded_only_for_tls(
-    monkeypatch: pytest.MonkeyPatch, url: str, loads: bool
-) -> None:
+def test_tls_loads_certificates(monkeypatch: pytest.MonkeyPatch, url: str, loads: bool) -> None:
     loaded: list[object] = []
     monkeypatch.setattr(SSLContext, "load_verify_locations", lambda *_, **some: loaded.append(some))
     ApiClient(url=url).close()
@@ -82,9 +80,7 @@ def test_creation_and_deletion_are_sent_once(trouble: Reply) -> None:
         *((200, body, "not a valid response") for body in (b"<h1>", b"[{}]", b'{"a": 1}', b"[1]")),
     ],
 )
-def test_refusals_and_invalid_responses_are_not_retried(
-    status: int, body: bytes, message: str
-) -> None:
+def test_refusals_and_invalid_bodies_are_final(status: int, body: bytes, message: str) -> None:
     with serving(Reply(status, body)) as server, ApiClient(url=server.url) as client:
         with pytest.raises(ApiError, match=message) as error:
             client.get_runs().result()

@@ -238,9 +238,7 @@ def test_the_local_stack_is_the_default(environ: dict[str, str]) -> None:
         ("mlbench:t%2F1@10.0.0.7:8000", ""),
     ],
 )
-def test_address_and_token_select_another_master(
-    environ: dict[str, str], url: str, token: str
-) -> None:
+def test_address_and_token_select_a_master(environ: dict[str, str], url: str, token: str) -> None:
     found = find_connection({**environ, "MLBENCH_URL": url, "MLBENCH_TOKEN": token})
     assert found == StackConnection(_URL, token or "t/1", prometheus_url=None, elsewhere=True)
 

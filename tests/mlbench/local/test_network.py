@@ -17,9 +17,7 @@ exec setpriv --bounding-set -sys_admin --inh-caps -sys_admin {sys.executable} -c
 """
 
 
-def test_a_missing_tool_is_named_with_its_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_tool_has_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mlbench.local.network.with_tools", lambda: {"PATH": str(tmp_path)})
     found = probe()
     assert found.no_bandwidth == f"{_NO}ip not found: install iproute2"

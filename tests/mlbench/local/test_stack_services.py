@@ -152,7 +152,7 @@ def test_each_worker_has_the_token_of_its_pod(home: Home) -> None:
         assert identity == PodIdentity(worker.name, "")
 
 
-def test_variables_of_another_stack_do_not_reach_this_one(
+def test_variables_of_another_stack_are_removed(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = {value for key, value in vars(names).items() if key.startswith("ENV_")}
@@ -183,9 +183,7 @@ def test_the_stacks_traffic_bypasses_proxies(
 # --- The network of workers. ---
 
 
-def test_the_master_gets_the_limitations_of_the_network(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_master_gets_the_networks_limits(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     told = all_services(home)["master"].environ
     assert (told[names.ENV_NO_BANDWIDTH], told[names.ENV_NO_LATENCY]) == ("no tc", "no netem")
     able = network.LocalNetwork(unshare=("unshare", "--net"))
@@ -199,9 +197,7 @@ def test_the_master_gets_the_limitations_of_the_network(
 # --- Grafana. ---
 
 
-def test_the_stacks_grafana_is_optional_and_the_master_links_to_it(
-    home: Home, grafana: Path
-) -> None:
+def test_the_grafana_is_optional_and_the_master_links_to_it(home: Home, grafana: Path) -> None:
     stack = StackServices(home, workers=5)
     _, master, controller, _, shown = stack.fixed
     assert [service.name for service in stack.fixed if service.optional] == ["grafana"]
@@ -301,12 +297,8 @@ def test_an_existing_prometheus_and_grafana_replace_those_of_the_stack(
     assert not stack.connection.existing_prometheus
 
 
-@pytest.mark.parametrize(
-    "name",
-    [names.ENV_ALERTMANAGERS, names.ENV_ALERTMANAGER_CONFIG, names.ENV_EXTERNAL_LABELS],
-)
 def test_settings_of_the_stacks_prometheus_are_refused_with_an_existing_one(
-    home: Home, name: str, monkeypatch: pytest.MonkeyPatch
+    home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for wrong in ("localhost:9090", "ftp://p", "http://"):
         monkeypatch.setenv(names.ENV_PROMETHEUS_URL, wrong)
@@ -315,9 +307,11 @@ def test_settings_of_the_stacks_prometheus_are_refused_with_an_existing_one(
     monkeypatch.setenv(names.ENV_PROMETHEUS_URL, "http://p:9090")
     with pytest.raises(StackError, match="--prometheus-port: the stack starts no Prometheus"):
         StackServices(home, 1, Listen(prometheus_port=free_port()))
-    monkeypatch.setenv(name, "http://alerts:9093")
-    with pytest.raises(StackError, match=f"{name}: needs the stack's own Prometheus"):
-        StackServices(home, 1)
+    for name in (names.ENV_ALERTMANAGERS, names.ENV_ALERTMANAGER_CONFIG, names.ENV_EXTERNAL_LABELS):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, "http://alerts:9093")
+            with pytest.raises(StackError, match=f"{name}: needs the stack's own Prometheus"):
+                StackServices(home, 1)
 
 
 # --- Required programs. ---
@@ -390,9 +384,7 @@ def test_missing_extras_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     ("cores", "bound"),
     [({0}, None), ({0, 1, 2}, None), ({0, 1, 2, 3}, {3}), (set(range(4, 20)), {16, 17, 18, 19})],
 )
-def test_services_run_on_the_last_cores_if_there_are_four(
-    cores: set[int], bound: set[int] | None
-) -> None:
+def test_services_run_on_the_last_of_four_cores(cores: set[int], bound: set[int] | None) -> None:
     assert stack_cores(cores) == bound
 
 
@@ -412,9 +404,7 @@ def test_prometheus_keeps_its_port_between_starts(home: Home) -> None:
         ("127.0.0.2", ["127.0.0.1", "127.0.0.2"]),
     ],
 )
-def test_the_api_listens_at_the_address_and_on_localhost(
-    home: Home, host: str, binds: list[str]
-) -> None:
+def test_the_api_listens_on_localhost_as_well(home: Home, host: str, binds: list[str]) -> None:
     master = all_services(home, Listen(host))["master"]
     bound = [after for word, after in pairwise(master.command) if word == "--bind"]
     assert [address.partition(":")[0] for address in bound] == binds

@@ -19,15 +19,16 @@ from mlbench.local.pool import LocalWorker, PoolFiles
 from tests.conftest import wait_for
 from tests.support.processes import children, left
 
-Start = Callable[..., subprocess.Popen[bytes]]
+Process = subprocess.Popen[bytes]
+Start = Callable[..., Process]
 
 
 @pytest.fixture
 def start(home: Home, output: Path) -> Iterator[Start]:
     """Function that starts a supervisor whose first service is the given command."""
-    started: list[subprocess.Popen[bytes]] = []
+    started: list[Process] = []
 
-    def start(*first: str) -> subprocess.Popen[bytes]:
+    def start(*first: str) -> Process:
         environ = {**os.environ, names.ENV_HOME: str(home.root)}
         command = [sys.executable, "-m", "tests.support.fake_stack", *first]
         with output.open("ab") as file:
@@ -45,7 +46,7 @@ def wait_until_ready(home: Home) -> None:
 
 
 @pytest.fixture
-def running(start: Start, home: Home) -> subprocess.Popen[bytes]:
+def running(start: Start, home: Home) -> Process:
     """A supervisor whose stack is ready."""
     process = start()
     wait_until_ready(home)
@@ -58,11 +59,11 @@ def output(tmp_path: Path) -> Path:
     return tmp_path / "output"
 
 
-def pids(supervisor: subprocess.Popen[bytes]) -> set[int]:
+def pids(supervisor: Process) -> set[int]:
     return {part.pid for part in children(supervisor.pid)}
 
 
-def error_of(process: subprocess.Popen[bytes], output: Path) -> str:
+def error_of(process: Process, output: Path) -> str:
     """Wait for a supervisor that gives up; return its output."""
     assert process.wait(15) == 1
     return output.read_text()
@@ -71,13 +72,13 @@ def error_of(process: subprocess.Popen[bytes], output: Path) -> str:
 # --- Running services. ---
 
 
-def test_a_service_runs_only_on_its_cores(running: subprocess.Popen[bytes]) -> None:
+def test_a_service_runs_only_on_its_cores(running: Process) -> None:
     affinities = [os.sched_getaffinity(pid) for pid in pids(running)]
     assert {min(os.sched_getaffinity(0))} in affinities
     assert os.sched_getaffinity(0) in affinities
 
 
-def test_a_ready_stack_writes_its_connection(running: subprocess.Popen[bytes], home: Home) -> None:
+def test_a_ready_stack_writes_its_connection(running: Process, home: Home) -> None:
     connection = StackConnection("http://127.0.0.1:1", "token", "http://127.0.0.1:2")
     assert home.read_connection() == connection
     assert launch.running_supervisor(home) == running.pid
@@ -96,7 +97,7 @@ def test_workers_of_the_previous_stack_are_ignored(start: Start, home: Home) -> 
     assert (home.prometheus / "targets" / "workers.json").exists()
 
 
-def kill_and_wait(supervisor: subprocess.Popen[bytes], victim: psutil.Process) -> psutil.Process:
+def kill_and_wait(supervisor: Process, victim: psutil.Process) -> psutil.Process:
     """Kill a service, wait for its restart, and return its new process."""
     others = pids(supervisor) - {victim.pid}
     victim.kill()
@@ -105,9 +106,7 @@ def kill_and_wait(supervisor: subprocess.Popen[bytes], victim: psutil.Process) -
     return again
 
 
-def test_a_service_that_dies_is_restarted_after_a_pause_if_it_died_recently(
-    running: subprocess.Popen[bytes],
-) -> None:
+def test_a_dead_service_is_restarted_after_a_pause_if_it_died_recently(running: Process) -> None:
     victim, *others = children(running.pid)
     again = kill_and_wait(running, victim)
     # The new process is a copy of the supervisor until it executes the command.
@@ -145,9 +144,7 @@ def test_a_failing_optional_service_is_left_out(
     assert len(pids(process)) == 4, "other services must keep running"
 
 
-def test_the_pool_grows_and_shrinks_on_request(
-    running: subprocess.Popen[bytes], home: Home
-) -> None:
+def test_the_pool_grows_and_shrinks_on_request(running: Process, home: Home) -> None:
     before = pids(running)
     pool = PoolFiles(home)
     targets = home.prometheus / "targets" / "workers.json"
@@ -178,7 +175,7 @@ def test_a_worker_that_keeps_crashing_does_not_block_the_start(
 # --- Termination. ---
 
 
-def end(supervisor: subprocess.Popen[bytes], number: signal.Signals = signal.SIGTERM) -> None:
+def end(supervisor: Process, number: signal.Signals = signal.SIGTERM) -> None:
     """Terminate a supervisor and check that all its services end with it."""
     started = children(supervisor.pid)
     supervisor.send_signal(number)
@@ -187,17 +184,13 @@ def end(supervisor: subprocess.Popen[bytes], number: signal.Signals = signal.SIG
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_termination_ends_all_services(
-    running: subprocess.Popen[bytes], home: Home, number: signal.Signals
-) -> None:
+def test_termination_ends_services(running: Process, home: Home, number: signal.Signals) -> None:
     end(running, number)
     assert not home.connection_file.exists()
     assert launch.running_supervisor(home) is None
 
 
-def test_a_service_that_does_not_end_is_killed(
-    start: Start, home: Home, output: Path, tmp_path: Path
-) -> None:
+def test_a_deaf_service_is_killed(start: Start, home: Home, output: Path, tmp_path: Path) -> None:
     deaf = tmp_path / "deaf"
     supervisor = start("sh", "-c", f"trap '' TERM; touch {deaf}; while :; do sleep 0.1; done")
     wait_for(deaf.exists)
@@ -206,9 +199,7 @@ def test_a_service_that_does_not_end_is_killed(
     assert "first does not end; killing it" in output.read_text()
 
 
-def test_no_service_outlives_a_killed_supervisor(
-    running: subprocess.Popen[bytes], home: Home, start: Start
-) -> None:
+def test_no_service_outlives_its_supervisor(running: Process, home: Home, start: Start) -> None:
     started = children(running.pid)
     running.kill()
     running.wait()
@@ -238,9 +229,7 @@ def test_the_network_switch_ends_with_the_supervisor(
     wait_for(lambda: not left([switch]), what="the process has ended")
 
 
-def test_a_home_has_only_one_supervisor(
-    running: subprocess.Popen[bytes], home: Home, start: Start, output: Path
-) -> None:
+def test_a_home_has_one_stack(running: Process, home: Home, start: Start, output: Path) -> None:
     before, connection = pids(running), home.read_connection()
     said = error_of(start(), output)
     assert f"a stack is already running with {home.root}" in said
@@ -251,9 +240,7 @@ def test_a_home_has_only_one_supervisor(
 # --- Failing starts. ---
 
 
-def test_a_failing_service_aborts_the_start_and_its_log_is_shown(
-    start: Start, home: Home, output: Path
-) -> None:
+def test_a_failing_service_aborts_the_start(start: Start, home: Home, output: Path) -> None:
     lines = "; ".join(f"echo line {n}" for n in range(20))
     began = time.monotonic()
     error = error_of(start("sh", "-c", f"{lines}; echo no such config >&2; exit 1"), output)

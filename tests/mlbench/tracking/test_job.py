@@ -149,21 +149,16 @@ def test_options_take_precedence() -> None:
 @pytest.mark.parametrize(
     ("environ", "workers", "launcher"),
     [
-        ({"PATH": "/bin", "RANK": ""}, None, "shell"),
-        ({"WORLD_SIZE": "1"}, None, "shell"),
-        (_variables("RANK=0 WORLD_SIZE=1"), None, "shell"),
-        (_variables("RANK=0 WORLD_SIZE=1 MASTER_ADDR=localhost MASTER_PORT=1"), None, "shell"),
-        (_variables("RANK=0 MASTER_ADDR=localhost MASTER_PORT=1"), 1, "shell"),
-        (_variables("PMI_RANK=0 PMI_SIZE=1"), None, "mpi"),
-        (_variables("OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1"), None, "mpi"),
-        (_variables("PET_NNODES=1"), None, "kubeflow"),
-        (_variables("JOB_COMPLETION_INDEX=0"), 1, "job"),
+        *((text, None, "shell") for text in ("PATH=/bin RANK=", "WORLD_SIZE=1")),
+        ("RANK=0 WORLD_SIZE=1", None, "shell"),
+        ("RANK=0 WORLD_SIZE=1 MASTER_ADDR=localhost MASTER_PORT=1", None, "shell"),
+        ("RANK=0 MASTER_ADDR=localhost MASTER_PORT=1", 1, "shell"),
+        *((f"{mpi}_RANK=0 {mpi}_SIZE=1", None, "mpi") for mpi in ("PMI", "OMPI_COMM_WORLD")),
+        *(("PET_NNODES=1", None, "kubeflow"), ("JOB_COMPLETION_INDEX=0", 1, "job")),
     ],
 )
-def test_a_job_of_one_rank_needs_no_key(
-    environ: dict[str, str], workers: int | None, launcher: str
-) -> None:
-    job, other = find_job(environ, workers=workers), find_job(environ, workers=workers)
+def test_a_job_of_one_rank_needs_no_key(environ: str, workers: int | None, launcher: str) -> None:
+    job, other = (find_job(_variables(environ), workers=workers) for _ in range(2))
     assert (job.rank, job.num_workers, job.launcher) == (0, 1, launcher)
     assert job.key.startswith(f"{launcher}-")
     assert job.key != other.key
@@ -192,9 +187,7 @@ def test_a_job_of_one_rank_needs_no_key(
         (_of(_SLURM, SLURM_STEP_NUM_TASKS="0"), None, r"SLURM_PROCID and .* \(got 0\)"),
     ],
 )
-def test_an_impossible_job_is_refused(
-    environ: dict[str, str], workers: int | None, message: str
-) -> None:
+def test_a_wrong_job_is_refused(environ: dict[str, str], workers: int | None, message: str) -> None:
     with pytest.raises(JobError, match=message):
         find_job(environ, workers=workers, hostname="node-x")
 
@@ -225,15 +218,12 @@ def _jobs(*options: str) -> list[Job]:
     return sorted(jobs, key=lambda job: (job.attempt, job.rank))
 
 
-def test_torchrun_gives_each_run_a_unique_key() -> None:
+def test_torchrun_gives_each_run_a_unique_key_and_a_restart_the_same() -> None:
     jobs = _jobs("--standalone")
     key = jobs[0].key
-    assert jobs == [Job(key, rank, 2, "torchrun") for rank in range(2)]
+    assert jobs == [_job(key, rank, 2) for rank in range(2)]
     UUID(key.removeprefix("torchrun-"))  # a different one each time
-
-
-def test_a_restart_by_torchrun_is_the_same_job() -> None:
     rendezvous = ("--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "--rdzv-id=lm")
     first, *jobs = _jobs(*rendezvous, "--max-restarts=1")
     assert (first.key, first.attempt, first.max_restarts) == ("torchrun-lm", 1, 1)
-    assert jobs[-2:] == [Job("torchrun-lm", rank, 2, "torchrun", 2, 1) for rank in range(2)]
+    assert jobs[-2:] == [_job("torchrun-lm", rank, 2, 2, 1) for rank in range(2)]

@@ -82,7 +82,7 @@ _CLOSED = f"yes | {sys.executable} -c 'import time; time.sleep(1)'; exit 5"
 def test_the_exit_code_is_that_of_the_command(
     client: ApiClient, user: dict[str, str], command: Sequence[str], code: int
 ) -> None:
-    done = subprocess.run([*RECORD, "--", *command], env=user, capture_output=True, check=False)
+    done = run_text([*RECORD, "--", *command], env=user)
     assert done.returncode == code, done.stderr
     ended = run_to_end(client, run_of(client, done.stderr))
     assert (ended.state, ended.ranks[0].exit_code) == ("FAILED", code)
@@ -98,9 +98,7 @@ def test_the_exit_code_is_that_of_the_command_without_a_master(
     assert (done.returncode, "mlbench: not recorded" in done.stderr) == (code, True)
 
 
-def test_the_first_process_of_a_container_reports_a_signal_by_its_exit_code(
-    user: dict[str, str],
-) -> None:
+def test_the_first_process_of_a_container_reports_a_signal_as_a_code(user: dict[str, str]) -> None:
     unshare = ["unshare", "--pid", "--fork"]
     if run_text([*unshare, "true"]).returncode:
         pytest.skip("only root can create a process namespace")
@@ -180,9 +178,7 @@ sys.exit(count)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
-def test_a_signal_to_the_recorder_and_its_group_is_forwarded_once(
-    tmp_path: Path, number: signal.Signals
-) -> None:
+def test_a_signal_to_the_group_is_forwarded_once(tmp_path: Path, number: signal.Signals) -> None:
     command = [*RECORD, "--", sys.executable, "-c", _COUNT, number.name]
     user = environ(tmp_path, "", "")
     how: Any = {"env": user, "stdout": subprocess.PIPE, "start_new_session": True}
@@ -259,9 +255,7 @@ def test_a_killed_sidecar_is_replaced(client: ApiClient, user: dict[str, str]) -
     assert left_in(user) == []
 
 
-def test_the_end_is_known_even_if_every_sidecar_is_killed(
-    client: ApiClient, user: dict[str, str]
-) -> None:
+def test_the_end_is_known_if_no_sidecar_survives(client: ApiClient, user: dict[str, str]) -> None:
     with recording(client, user, "sh", "-c", STEPS, "40", "0.1") as (process, _):
         recorder = psutil.Process(process.pid)
         while process.poll() is None:
@@ -377,17 +371,16 @@ except SystemExit:
 """
 
 
-def test_blocks_of_a_process_that_exits_immediately(
-    client: ApiClient, user: dict[str, str]
-) -> None:
+def test_blocks_of_a_process_that_exits_at_once(client: ApiClient, user: dict[str, str]) -> None:
     done = run_text([sys.executable, "-c", _BLOCKS], env=user)
     assert done.returncode == 0, done.stderr
     first, second, third = [line for line in done.stderr.splitlines() if "recorded as run" in line]
-    ended = sealed(client, run_of(client, first))
-    assert (ended.state, ended.reason, losses(client, ended)) == ("FINISHED", "", [1])
-    ended = sealed(client, run_of(client, second))
-    assert (ended.state, losses(client, ended)) == ("FAILED", [2])
-    assert "ValueError: diverged" in ended.reason
+    for line, state, reason, loss in (
+        (first, "FINISHED", "", 1),
+        (second, "FAILED", "diverged", 2),
+    ):
+        ended = sealed(client, run_of(client, line))
+        assert (ended.state, reason in ended.reason, losses(client, ended)) == (state, True, [loss])
     assert run_to_end(client, run_of(client, third)).ranks[0].exit_code == 5
 
 
@@ -471,7 +464,6 @@ def test_a_missing_master_is_reported(
     [folder] = left_in(nowhere)
     assert "are at no master (no stack is running here" in done.stderr
     assert done.stderr.count(f"rank 0 is recorded in {folder}: no master is named (") == 1
-    assert [*folder.parent.iterdir()] == [folder]
     assert f"they lie in {folder}, and `mlbench ship {folder}` sends them" in done.stderr
     took = time.monotonic() - began
     shutil.copytree(tmp_path / "nowhere", tmp_path / "backup")

@@ -55,9 +55,7 @@ def test_a_line_has_time_step_and_metrics(
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_a_value_is_written_as_json(
-    recorder: Recorder, path: Path, value: Value, text: str
-) -> None:
+def test_a_value_becomes_json(recorder: Recorder, path: Path, value: Value, text: str) -> None:
     recorder.write({"v": value}, step=None)
     assert path.read_text().endswith('"metrics":{"v":' + text + "}}\n")
 
@@ -108,9 +106,7 @@ class Variable:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_a_step_is_converted_to_a_number(
-    recorder: Recorder, path: Path, step: Any, text: str
-) -> None:
+def test_a_step_becomes_a_number(recorder: Recorder, path: Path, step: Any, text: str) -> None:
     recorder.write({"v": 1.0}, step=step)
     assert f'"step":{text},"metrics"' in path.read_text()
 

@@ -136,9 +136,7 @@ def test_steps_record_the_totals_once_a_second(clock: Clock, tracker: Tracker, p
     assert recorded(path) == [(1, loss), (2, loss | totals), (3, loss)]
 
 
-def test_a_long_training_records_its_totals_less_often(
-    clock: Clock, tracker: Tracker, path: Path
-) -> None:
+def test_a_long_training_records_fewer_totals(clock: Clock, tracker: Tracker, path: Path) -> None:
     tracker.epoch(0)
     clock.advance(36_000.0)
     for _ in range(100):
@@ -148,9 +146,7 @@ def test_a_long_training_records_its_totals_less_often(
     assert [line["step"] for line in lines(path) if "samples" in line["metrics"]] == [1, 50, 99]
 
 
-def test_totals_never_share_a_millisecond_with_the_previous_line(
-    tracker: Tracker, path: Path
-) -> None:
+def test_totals_share_no_millisecond_with_the_line_before(tracker: Tracker, path: Path) -> None:
     tracker.goal("acc", 1.0)
     for epoch in range(5):
         tracker.step(samples=1)
@@ -190,9 +186,7 @@ def test_an_invalid_goal_is_refused(tracker: Tracker, metric: str, wanted: float
         tracker.goal(metric, wanted)
 
 
-def test_the_line_of_the_goal_metric_has_the_training_time(
-    clock: Clock, tracker: Tracker, path: Path
-) -> None:
+def test_the_goal_metric_has_its_training_time(clock: Clock, tracker: Tracker, path: Path) -> None:
     tracker.goal("acc", 97.0)
     tracker.epoch(0)
     clock.advance(0.5)
@@ -339,9 +333,7 @@ def test_a_full_disk_ends_the_training() -> None:
     tracker.close()
 
 
-def test_a_phase_of_another_thread_is_recorded_separately(
-    clock: Clock, tracker: Tracker, path: Path
-) -> None:
+def test_a_phase_of_another_thread_is_hidden(clock: Clock, tracker: Tracker, path: Path) -> None:
     def prefetch() -> None:
         spend(clock, tracker, "data", 3.0)
         tracker.count("communication", 2.0)
