@@ -43,20 +43,13 @@ def time_to(judged: Accuracy) -> TimeToTarget | None:
     [
         # The training time at the same moment.
         (
-            {
-                "acc_0": {10: 90, 20: 97, 30: 95, 40: 99},
-                "train_seconds_0": {5: 1, 10: 4, 20: 8.5, 21: 9, 30: 12},
-            },
+            {"acc_0": {10: 90, 20: 97, 30: 95, 40: 99}, "train_seconds_0": {10: 4, 20: 8.5, 21: 9}},
             (8.5, 20.0),
         ),
         # The rank that is first counts, with its own clock.
         (
-            {
-                "acc_0": {20: 97.5, 30: 98},
-                "acc_1": {19: 97.1, 29: 96},
-                "train_seconds_0": {19: 7.0, 20: 8.0},
-                "train_seconds_1": {19: 7.5, 29: 12},
-            },
+            {"acc_0": {20: 97.5, 30: 98}, "train_seconds_0": {19: 7.0, 20: 8.0}}
+            | {"acc_1": {19: 97.1, 29: 96}, "train_seconds_1": {19: 7.5, 29: 12}},
             (7.5, 19.0),
         ),
         # Without a clock value at that moment, the next one counts.

@@ -214,9 +214,7 @@ def test_labels_distinguish_groups(first: str, second: str, labels: list[str]) -
 
 
 @pytest.mark.parametrize("reported", [False, True])
-def test_runs_of_own_code_are_grouped_by_settings_but_not_by_seeds(
-    reported: bool,
-) -> None:
+def test_runs_of_own_code_are_grouped_by_settings_but_not_by_seeds(reported: bool) -> None:
     runs, facts = [], {}
     for run_id, (rate, seed) in enumerate(product(("0.02", "0.2"), (0, 1, 2)), 1):
         command = f"/venv/bin/python train_t.py --lr {rate} --seed {seed}"

@@ -38,9 +38,7 @@ def restarted_by_torchrun(run_id: int) -> Result:
 
 @pytest.mark.parametrize("make", [failing, restarted_by_torchrun])
 @pytest.mark.parametrize("faults", ["kill:every=30s", "none"])
-def test_a_group_with_failures_is_compared_with_the_formula(
-    make: Callable[[int], Result], faults: str
-) -> None:
+def test_failures_are_compared_with_the_formula(make: Callable[[int], Result], faults: str) -> None:
     """Failures that nobody injected count, too."""
     results = [make(1), make(2)]
     comparison = compare(results, {run.run_id: make_facts(2, faults=faults) for run in results})

@@ -95,9 +95,7 @@ def test_a_healthy_run_has_no_finding() -> None:
 @pytest.mark.parametrize(
     "archive", ["cifar10", "cifar10-alone", "cifar10-mlbench", "gpt", "lstm", "frameworks-cifar10"]
 )
-def test_published_long_runs_have_no_finding_except_contention(
-    archive: str, tmp_path: Path
-) -> None:
+def test_published_long_runs_have_no_finding_but_contention(archive: str, tmp_path: Path) -> None:
     files = bundle.archives_in(_ARCHIVES / f"results-{archive}.mlbench", tmp_path)
     assert files
     for file in files:

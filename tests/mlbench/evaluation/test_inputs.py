@@ -56,16 +56,11 @@ def test_the_time_to_target_is_reported_by_rank_0() -> None:
     assert result.phases["communication"] == 4.0
 
 
-def test_unknown_phases_are_other_time() -> None:
+def test_other_names_are_not_replaced() -> None:
     found = evaluated(CumulativeTrainTimeEpoch_0={10: 8}, agg_0={10: 3}, mine_0={10: 4})
     assert found.phases == {"communication": 3.0, "other": 5.0}
-
-
-def test_totals_with_current_names_are_not_replaced() -> None:
+    # Totals with current names, and other code with those of the original.
     found = evaluated(CumulativeTrainTimeEpoch_0={10: 8}, train_seconds_0={10: 3})
     assert found.training_seconds == 3.0
-
-
-def test_the_names_are_ignored_in_other_code() -> None:
     found = evaluated(backward_0={10: 8}, forward_0={10: 3})
     assert (found.phases, found.training_seconds) == ({}, None)

@@ -9,10 +9,7 @@ import pytest
 from mlbench.benchmarks.registry import BENCHMARKS
 from mlbench.contract.records import GitState, ReportedMachine
 from mlbench.evaluation.inputs import InjectedFault
-from mlbench.evaluation.official_rules import (
-    division,
-    rule_violations,
-)
+from mlbench.evaluation.official_rules import division, rule_violations
 from tests.mlbench.evaluation.making import make_run
 from tests.support.ranks import finish, start_ranks
 
@@ -25,6 +22,11 @@ def violations(settings: dict[str, Any] | None = None, **fields: Any) -> list[st
     """Return the rule violations of a run that reported these settings."""
     run = make_run(**{"benchmark": "communication", "settings": settings, **fields})
     return rule_violations(run, [])
+
+
+def permitted(benchmark: str) -> dict[str, Any]:
+    """Return the settings that a task's rules name first."""
+    return {name: values[0] for name, values in BENCHMARKS[benchmark].rules.items()}
 
 
 def test_official_tasks_are_in_the_closed_division() -> None:
@@ -41,7 +43,7 @@ def test_a_real_run_follows_the_rules(tmp_path: Path) -> None:
 
 
 def test_each_violation_is_a_sentence() -> None:
-    settings = {name: permitted[0] for name, permitted in BENCHMARKS["digits"].rules.items()}
+    settings = permitted("digits")
     changed = settings | {"learning_rate": 0.1, "compression": "fp16", "goal": 95.0, "seed": 9}
     assert violations(settings, benchmark="digits") == []
     assert violations(changed, benchmark="digits") == [
@@ -52,22 +54,19 @@ def test_each_violation_is_a_sentence() -> None:
 
 
 def test_a_recipe_determines_the_learning_rate() -> None:
-    rules = BENCHMARKS["cifar10-resnet"].rules
-    settings = {name: permitted[0] for name, permitted in rules.items()}
+    settings = permitted("cifar10-resnet")
     for recipe, rate, other in (("he-2015", 0.1, 0.02), ("mlbench-2020", 0.02, 0.1)):
         chosen = settings | {"recipe": recipe, "learning_rate": rate}
         assert violations(chosen, benchmark="cifar10-resnet") == []
-        assert violations(chosen | {"learning_rate": other}, benchmark="cifar10-resnet") == [
-            f"learning_rate is {other}; the task's rules say {rate}"
-        ]
+        [sentence] = violations(chosen | {"learning_rate": other}, benchmark="cifar10-resnet")
+        assert sentence == f"learning_rate is {other}; the task's rules say {rate}"
     short = settings | {"recipe": "one-cycle", "learning_rate": 0.2}
     [sentence] = violations(short, benchmark="cifar10-resnet")
     assert sentence == "epochs is 164; the task's rules say 8"
 
 
 def test_other_data_than_the_standard_data_is_a_violation() -> None:
-    settings = {name: permitted[0] for name, permitted in BENCHMARKS["digits"].rules.items()}
-    [sentence] = violations(settings | {"data_sha256": "0123"}, benchmark="digits")
+    [sentence] = violations(permitted("digits") | {"data_sha256": "0123"}, benchmark="digits")
     assert sentence.startswith("the data is not the standard data: data_sha256 is 0123; ")
 
 
@@ -102,9 +101,8 @@ def test_limits_without_effect_are_violations() -> None:
     # The kernel rounds rates, and a worker bound to cores has no CPU limit.
     in_force = ReportedMachine(bandwidth_limit=20.000001, cpu_limit=0.5)
     assert rule_violations(run, [in_force, ReportedMachine(bandwidth_limit=19.0)]) == []
-    assert rule_violations(
-        run, [in_force, ReportedMachine(bandwidth_limit=100.0, cpu_limit=2.0)]
-    ) == [
+    unlimited = ReportedMachine(bandwidth_limit=100.0, cpu_limit=2.0)
+    assert rule_violations(run, [in_force, unlimited]) == [
         "the bandwidth of workers was not limited to 20 Mbit/s, but to 100",
         "the time of workers was not limited to 0.5 cores, but to 2",
     ]
@@ -127,8 +125,8 @@ def test_failures_are_violations_once_they_happen() -> None:
 
 
 def test_a_run_without_a_newer_option_follows_the_rules() -> None:
-    rules = BENCHMARKS["digits"].rules
-    usual = {name: permitted[0] for name, permitted in rules.items() if name != "recipe"}
+    usual = permitted("digits")
+    del usual["recipe"]
     assert violations(usual, benchmark="digits") == []
     tuned = violations(usual | {"recipe": "tuned", "learning_rate": 0.02}, benchmark="digits")
     assert tuned == ["recipe is tuned; the task's rules say standard"]

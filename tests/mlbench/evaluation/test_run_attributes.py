@@ -30,36 +30,18 @@ def facts(run: RunRow, *machines: ReportedMachine, **fields: Any) -> dict[str, s
 def test_a_run_that_reported_nothing() -> None:
     run = make_run(num_cpus=2.0, benchmark="digits", args={"batch-size": "64", "seed": "3"})
     assert facts(run, target=None) == {
-        "num_workers": "2",
-        "processes_per_worker": "1",
-        "num_cpus": "2",
         **USUAL_ORDER,
-        "working_dir": "none",
-        "origin": "here",
-        "division": "closed",
-        "deadline_seconds": "none",
-        "max_restarts": "0",
-        "backend": "gloo",
-        "run_all_nodes": "true",
-        "batch_size": "64",
+        **{"num_workers": "2", "processes_per_worker": "1", "num_cpus": "2", "batch_size": "64"},
+        **{"working_dir": "none", "deadline_seconds": "none", "max_restarts": "0"},
+        **{"origin": "here", "division": "closed", "backend": "gloo", "run_all_nodes": "true"},
     }
 
 
 def test_reported_settings_replace_requested_ones() -> None:
-    run = make_run(
-        args={"batch_size": "64"},
-        target=Target("acc", 97.0),
-        settings={
-            "batch_size": 128,
-            "compile": False,
-            "compression": None,
-            "learning_rate": 1e-4,
-            "target": 97.0,
-            "seed": 1,
-            "data": "digits",
-            "data_sha256": "d1",
-        },
-    )
+    settings: dict[str, Any] = {"batch_size": 128, "compile": False, "compression": None}
+    settings |= {"learning_rate": 1e-4, "target": 97.0, "seed": 1}
+    settings |= {"data": "digits", "data_sha256": "d1"}
+    run = make_run(args={"batch_size": "64"}, target=Target("acc", 97.0), settings=settings)
     values = facts(run, target=Target("val_loss", 0.1, lower_is_better=True))
     assert (values["target"], values["own_target"]) == ("val_loss <= 0.1", "acc >= 97")
     assert (values["batch_size"], values["data"], values["data_sha256"]) == ("128", "digits", "d1")
@@ -88,9 +70,7 @@ def test_values_of_several_machines_are_listed_once() -> None:
     ("cores", "said"),
     [([], None), ([[], []], None), ([[0], [1]], "no"), ([[0], [1], [0]], "3 workers on 2 cores")],
 )
-def test_workers_that_share_cores_are_oversubscribed(
-    cores: list[list[int]], said: str | None
-) -> None:
+def test_shared_cores_are_oversubscribed(cores: list[list[int]], said: str | None) -> None:
     ranks = [RankRow(attempt=1, rank=i, assignment={"cpus": one}) for i, one in enumerate(cores)]
     found = attributes_of(make_run(), ranks, make_result(1))
     assert found.get("oversubscribed") == said

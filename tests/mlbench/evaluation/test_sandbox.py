@@ -62,16 +62,12 @@ def test_malformed_archives_are_named(tmp_path: Path, sound: list[Path]) -> None
     for file, run in zip(wrong, runs, strict=True):
         archive.write(file, {archive.RUN: run, archive.ROWS: rows}, series)
     first, *named, last = sandbox.check([sound[0], *wrong, sound[1]])
-    assert ([*first.problems], [*last.problems]) == ([], [])
-    assert first.run
-    assert last.run
+    assert all(sound.run and not sound.problems for sound in (first, last))
     assert [checked.run for checked in named] == [None] * len(runs)
     assert all("its run is invalid" in checked.problems[0] for checked in named)
 
 
-def test_an_archive_that_kills_the_reading_process_is_named(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_archive_that_kills_its_reader_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def ask(what: str, *files: str) -> list[Any]:
         if "bomb" in files:
             raise ArchiveError("it cannot be checked")
@@ -79,8 +75,5 @@ def test_an_archive_that_kills_the_reading_process_is_named(
 
     monkeypatch.setattr(sandbox, "_ask", ask)
     files = [Path(name) for name in ("a", "b", "bomb", "c")]
-    assert [[*found.problems] for found in sandbox.check(files)] == [
-        *([], []),
-        ["it cannot be checked"],
-        [],
-    ]
+    problems = [[*checked.problems] for checked in sandbox.check(files)]
+    assert problems == [[], [], ["it cannot be checked"], []]

@@ -79,9 +79,7 @@ def test_equally_slow_ranks_are_not_late(ranks: int) -> None:
 @pytest.mark.parametrize("samples", [True, False])
 @pytest.mark.parametrize("ranks", [2, 3, 4, 16])
 @pytest.mark.parametrize(("data", "what"), [(0.12, "loading data"), (0.02, "computing")])
-def test_a_rank_late_in_each_step_is_the_straggler(
-    ranks: int, data: float, what: str, samples: bool
-) -> None:
+def test_a_late_rank_is_the_straggler(ranks: int, data: float, what: str, samples: bool) -> None:
     found = cost(
         ranks, lambda rank, _: (data, 0.2 - data) if rank == 1 else (0.02, 0.08), samples=samples
     )
@@ -127,14 +125,9 @@ def test_healthy_ranks_are_not_named(ranks: int) -> None:
     assert named <= 2
 
 
-@pytest.mark.parametrize(
-    ("ranks", "late"),
-    [(2, {0: 7, 1: 5}), (4, {0: 7, 1: 5, 2: 3})],
-)
+@pytest.mark.parametrize(("ranks", "late"), [(2, {0: 7, 1: 5}), (4, {0: 7, 1: 5, 2: 3})])
 @pytest.mark.parametrize("steps", [600, 20_000])
-def test_the_cost_of_alternating_stragglers_is_estimated(
-    ranks: int, late: dict[int, int], steps: int
-) -> None:
+def test_alternating_stragglers_have_a_cost(ranks: int, late: dict[int, int], steps: int) -> None:
     def own(rank: int, step: int) -> tuple[float, float]:
         return 0.0, 0.024 + 0.02 * (rank in late and step % late[rank] == 0)
 
@@ -245,9 +238,7 @@ def make_rank(rank: int, attempt: int, **measured: Any) -> RankRow:
         ),
     ],
 )
-def test_waiting_and_steal_time_count_as_interference(
-    measured: Any, disturbed: bool, text: str
-) -> None:
+def test_waiting_and_steal_time_are_interference(measured: Any, disturbed: bool, text: str) -> None:
     [found] = interferences([make_rank(1, 1, **measured)])
     assert found == replace(
         found, disturbed=disturbed, text=f"rank 1 had CPU contention for {text}"

@@ -204,9 +204,7 @@ def test_points_have_their_values_on_the_axes_of_the_set() -> None:
     assert made(_SECONDS | {("flat", "10"): math.inf}).points[0].figure is None
 
 
-def test_an_extension_calculates_the_importance_of_options(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_extension_calculates_the_importance_of_options(monkeypatch: pytest.MonkeyPatch) -> None:
     analysis = made(_SECONDS)
     assert [effect.key for effect in analysis.importances] == ["exchange", "bandwidth"]
     assert analysis.text == "exchange matters most"
