@@ -11,22 +11,10 @@ from mlbench.evaluation.inputs import Column, Columns, RunRow
 START = 1_700_000_000.0
 """Start of the run to which the columns belong, in Unix seconds."""
 
-USUAL_ORDER = {
-    "max_bandwidth": "any",
-    "latency_ms": "none",
-    "loss_percent": "none",
-    "faults": "none",
-    "benchmark": "digits",
-    "image": "none",
-    "command": "none",
-}
-SAME = USUAL_ORDER | {
-    "target": "acc >= 97",
-    "data": "digits",
-    "data_sha256": "d1",
-    "batch_size": "128",
-    "num_cpus": "any",
-}
+USUAL_ORDER = {"max_bandwidth": "any", "benchmark": "digits"}
+USUAL_ORDER |= dict.fromkeys(("latency_ms", "loss_percent", "faults", "image", "command"), "none")
+SAME = USUAL_ORDER | {"target": "acc >= 97", "data": "digits", "data_sha256": "d1"}
+SAME |= {"batch_size": "128", "num_cpus": "any"}
 
 
 def at_us(seconds: float) -> int:

@@ -72,9 +72,8 @@ def test_time_to_accuracy(series: Any, expected: tuple[float | None, float]) -> 
 
 
 def test_a_target_may_be_a_low_value() -> None:
-    judged = accuracy(
-        _LOSS, loss_0={10: 0.5, 20: 0.1, 30: 0.05, 40: 0.2}, train_seconds_0={20: 8.5, 30: 12}
-    )
+    losses = {10.0: 0.5, 20.0: 0.1, 30.0: 0.05, 40.0: 0.2}
+    judged = accuracy(_LOSS, loss_0=losses, train_seconds_0={20: 8.5, 30: 12})
     assert time_to(judged) == TimeToTarget(8.5, 20.0)
     assert (judged.last(), judged.best()) == (0.2, 0.05)
     # NaN does not reach a target and is not the best value.
@@ -113,12 +112,8 @@ def test_accuracy_after_time_is_the_last_value_within_the_limit() -> None:
     assert judged.after(20.0) == AccuracyAfterTime(20.0, 94.0, 20.0, "wall")
     assert judged.after(19.0) == AccuracyAfterTime(19.0, 90.0, 4.0, "training")
     # All ranks count.
-    judged = accuracy(
-        acc_0={10: 90, 30: 96},
-        acc_1={11: 91, 29: 95},
-        train_seconds_0={10: 5, 30: 15},
-        train_seconds_1={11: 6, 29: 14},
-    )
+    clocks: Any = {"train_seconds_0": {10: 5, 30: 15}, "train_seconds_1": {11: 6, 29: 14}}
+    judged = accuracy(acc_0={10: 90, 30: 96}, acc_1={11: 91, 29: 95}, **clocks)
     assert judged.after(14.5).value == 95.0
     assert judged.after(13.0).value == 91.0
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -61,14 +62,9 @@ def test_data_is_compared_by_its_checksum_or_else_by_its_name() -> None:
 def test_runs_with_another_target_or_batch_size_are_not_comparable(name: str) -> None:
     diffs = differences(make_facts(), make_facts() | {name: "other"}, make_facts())
     usual = make_facts()[name]
-    assert diffs == (
-        Difference(
-            name,
-            "yes",
-            (Value(usual, (1, 3)), Value("other", (2,))),
-            f"{name} is {usual} in runs 1, 3 and other in run 2: they cannot be compared",
-        ),
-    )
+    text = f"{name} is {usual} in runs 1, 3 and other in run 2: they cannot be compared"
+    values = (Value(usual, (1, 3)), Value("other", (2,)))
+    assert diffs == (Difference(name, "yes", values, text),)
     assert are_comparable(diffs) == "no"
     # A swept option does not make runs incomparable.
     facts = normalize({1: make_facts(), 2: make_facts() | {name: "other"}})
@@ -88,10 +84,8 @@ def test_a_fixed_batch_per_worker_grows_with_the_workers() -> None:
 def test_comparability_is_unknown_if_a_run_lacks_a_fact(name: str) -> None:
     found = differences(make_facts(), without(make_facts(), name, "data_sha256"))
     assert breaks(*found) == [(name, "unknown")]
-    assert found[0].text == (
-        f"{name} is {make_facts()[name]} in run 1 and not stated in run 2: "
-        "whether they can be compared is not known"
-    )
+    stated = f"{name} is {make_facts()[name]} in run 1 and not stated in run 2"
+    assert found[0].text == f"{stated}: whether they can be compared is not known"
     assert are_comparable(found) == "unknown"
 
 
@@ -109,10 +103,8 @@ def test_runs_of_the_same_code_share_unreported_facts() -> None:
 
 
 def test_breaking_differences_come_first() -> None:
-    diffs = differences(
-        without(make_facts(cpu="a", learning_rate="0.1"), "target"),
-        make_facts(cpu="b", learning_rate="0.2", batch_size="64"),
-    )
+    targetless = without(make_facts(cpu="a", learning_rate="0.1"), "target")
+    diffs = differences(targetless, make_facts(cpu="b", learning_rate="0.2", batch_size="64"))
     first, last = [("batch_size", "yes"), ("target", "unknown")], [("cpu", "no")]
     assert breaks(*diffs) == [*first, ("learning_rate", "learning"), *last]
     assert diffs[2].text.endswith("0.1 in run 1 and 0.2 in run 2")
@@ -126,14 +118,10 @@ def test_unequal_worker_resources_invalidate_scaling() -> None:
     two_each = make_facts(1, threads="2", num_cpus="2")
     diffs = differences(two_each, make_facts(2, threads="1", num_cpus="1", cpu="b"))
     assert breaks(*diffs) == [("threads", "scaling"), ("num_cpus", "scaling")]
-    assert diffs[0].text == (
-        "threads is 2 in run 1 and 1 in run 2: "
-        "speed-up and efficiency are not those of the number of workers"
-    )
+    effect = "speed-up and efficiency are not those of the number of workers"
+    assert diffs[0].text == f"threads is 2 in run 1 and 1 in run 2: {effect}"
     assert are_comparable(diffs) == "yes"
-
-
-def test_scaling_is_valid_if_all_worker_counts_have_the_same_resources() -> None:
+    # Scaling is valid if all numbers of workers have the same resources.
     every = [make_facts(n, threads=cores, num_cpus=cores) for n in (1, 2) for cores in ("1", "2")]
     assert breaks(*differences(*every)) == [("threads", "no")]
 
@@ -153,21 +141,16 @@ def group(results: Sequence[Result], **more: dict[str, str]) -> tuple[Group, ...
 
 
 def test_groups_are_ordered_by_workers() -> None:
-    found = group([reaching(5, 4, 3.0), reaching(1, 1, 10.0), reaching(2, 4, 3.5)])
-    assert [(one.label, one.num_workers, one.run_ids) for one in found] == [
-        ("1 worker", 1, (1,)),
-        ("4 workers", 4, (5, 2)),
-    ]
+    one, four = group([reaching(5, 4, 3.0), reaching(1, 1, 10.0), reaching(2, 4, 3.5)])
+    assert (one.label, one.num_workers, one.run_ids) == ("1 worker", 1, (1,))
+    assert (four.label, four.num_workers, four.run_ids) == ("4 workers", 4, (5, 2))
 
 
 def test_speed_up_and_efficiency_are_relative_to_the_first_group() -> None:
-    base, two, four = group(
-        [
-            *(reaching(i, 1, s, samples_per_second=100.0) for i, s in enumerate([9, 10, 11])),
-            *(reaching(i, 2, s, samples_per_second=180.0) for i, s in enumerate([5, 6.25, 7.5], 3)),
-            *(reaching(i, 4, s, samples_per_second=300.0) for i, s in enumerate([4, 5, 6], 6)),
-        ]
-    )
+    measured: Any = {1: (100.0, [9, 10, 11]), 2: (180.0, [5, 6.25, 7.5]), 4: (300.0, [4, 5, 6])}
+    pairs = ((n, rate, seconds) for n, (rate, times) in measured.items() for seconds in times)
+    runs = [reaching(i, n, s, samples_per_second=rate) for i, (n, rate, s) in enumerate(pairs)]
+    base, two, four = group(runs)
     assert (base.speedup, base.efficiency) == (1.0, 1.0)
     assert (base.throughput_speedup, base.throughput_efficiency) == (1.0, 1.0)
     assert (two.speedup, two.efficiency) == (10 / 6.25, 0.8)
@@ -225,10 +208,8 @@ def test_runs_of_own_code_are_grouped_by_settings_but_not_by_seeds(reported: boo
     found = compare(runs, facts)
     assert [group.run_ids for group in found.groups] == [(1, 2, 3), (4, 5, 6)]
     name = "learning rate" if reported else "lr"
-    assert [group.label for group in found.groups] == [
-        f"2 workers, {name} 0.02",
-        f"2 workers, {name} 0.2",
-    ]
+    labels = [f"2 workers, {name} {rate}" for rate in ("0.02", "0.2")]
+    assert [group.label for group in found.groups] == labels
     assert found.comparable == "yes"
 
 
@@ -249,17 +230,14 @@ def test_different_options_of_own_code_form_different_groups(some: str, others: 
 
 
 def test_runs_are_grouped_by_the_requested_attributes() -> None:
-    facts = {
-        i: make_facts(2, learning_rate=rate, dropout=dropout)
-        for i, (rate, dropout) in enumerate(product("12", "34"), 1)
-    }
+    pairs = enumerate(product("12", "34"), 1)
+    facts = {i: make_facts(2, learning_rate=rate, dropout=drop) for i, (rate, drop) in pairs}
     runs = [reaching(run_id, 2, 1.0 + run_id) for run_id in facts]
     assert len(compare(runs, facts).groups) == 4
     by_rate = compare(runs, facts, group_by=["learning_rate"])
-    assert [(group.label, group.run_ids) for group in by_rate.groups] == [
-        ("2 workers, learning rate 1", (1, 2)),
-        ("2 workers, learning rate 2", (3, 4)),
-    ]
+    labels = ["2 workers, learning rate 1", "2 workers, learning rate 2"]
+    assert [group.label for group in by_rate.groups] == labels
+    assert [group.run_ids for group in by_rate.groups] == [(1, 2), (3, 4)]
     assert [difference.name for difference in by_rate.differences] == ["learning_rate", "dropout"]
     [both] = compare(runs, facts, group_by=["lr"]).groups
     assert both.run_ids == (1, 2, 3, 4)
@@ -291,9 +269,8 @@ def test_equal_worker_counts_have_a_speed_up_but_no_efficiency() -> None:
 def test_an_efficiency_above_105_percent_is_doubtful() -> None:
     one, usual, odd = group([reaching(1, 1, 21.0), reaching(2, 2, 10.0), reaching(3, 3, 2.0)])
     assert (one.doubt, usual.doubt) == ("", "")
-    assert odd.doubt.startswith(
-        "the efficiency of 3 workers by time to target, 350 %, is hardly that of its workers"
-    )
+    efficiency = "the efficiency of 3 workers by time to target, 350 %"
+    assert odd.doubt.startswith(f"{efficiency}, is hardly that of its workers")
     slow = reaching(1, 1, 21.0, disturbed=("rank 0 waited",))
     one, odd = group([slow, reaching(3, 3, 2.0)])
     assert one.disturbed == 1
@@ -318,9 +295,7 @@ def test_groups_with_different_seeds_did_different_work() -> None:
     assert found.text == "seed is 1, 2 for 1 worker and 1, 8 for 2 workers: not the same work"
     facts[3]["seed"] = "2"
     assert not compare(results, facts).differences
-
-
-def test_seeds_of_many_groups_are_listed_in_one_line() -> None:
+    # The seeds of many groups are listed in one line.
     results = [reaching(run, run, 10.0) for run in range(1, 21)]
     facts = {run: make_facts(run, seed="1" if run < 15 else str(run)) for run in range(1, 21)}
     [found] = compare(results, facts).differences
@@ -439,28 +414,20 @@ def test_the_verdict_mentions_a_disturbed_run() -> None:
 def test_official_scores_and_too_fast_convergence_are_noted() -> None:
     matrix = make_matrix((1, 2), 1)
     fast = Convergence(128, 6.0, 9.8, 9.2, True, 1.6, "they took 6 epochs")
-    scored = replace(
-        matrix.groups[1],
-        score=Score("set", (1, 2), 7.0, 11.2, "official score of set set: 7 s"),
-        convergence=fast,
-    )
+    score = Score("set", (1, 2), 7.0, 11.2, "official score of set set: 7 s")
+    scored = replace(matrix.groups[1], score=score, convergence=fast)
     usual = replace(matrix.groups[0], convergence=replace(fast, is_too_fast=False))
-    assert judge(replace(matrix, groups=(usual, scored))).notes[:2] == (
-        "2 workers: official score of set set: 7 s",
-        "2 workers: they took 6 epochs",
-    )
+    notes = judge(replace(matrix, groups=(usual, scored))).notes
+    assert notes[:2] == (f"2 workers: {score.text}", f"2 workers: {fast.text}")
 
 
 def test_significance_in_a_large_sweep_is_summarised_in_one_sentence() -> None:
     many, few = make_sweep((1, 2), 3), make_sweep((2,), 2)
     caution, note = judge(many).notes
     assert caution.startswith("with 3 runs of a group, no difference is significant")
-    assert note == (
-        "0 of 11 groups differ from their baseline "
-        "(p < 0.05, Mann-Whitney, corrected for multiple comparisons)"
-    )
+    test = "p < 0.05, Mann-Whitney, corrected for multiple comparisons"
+    assert note == f"0 of 11 groups differ from their baseline ({test})"
     notes = judge(few).notes
+    pair = "exchange flat, bandwidth 20 and exchange flat, "
+    assert notes[1].startswith(f"no significant difference between {pair}")
     assert len(notes) == 6
-    assert notes[1].startswith(
-        "no significant difference between exchange flat, bandwidth 20 and exchange flat, "
-    )

@@ -35,13 +35,8 @@ from tests.support.known import known
 QUIET = Interference(**rows.QUIET)
 _ARCHIVES = Path(__file__).parents[3] / "docs" / "archives"
 _USUAL: Mapping[Bucket, float] = {
-    "start": 1.0,
-    "initialization": 9.0,
-    "compute": 75.0,
-    "communication": 8.0,
-    "waiting": 3.0,
-    "data": 1.0,
-    "idle": 3.0,
+    **{"start": 1.0, "initialization": 9.0, "compute": 75.0, "communication": 8.0},
+    **{"waiting": 3.0, "data": 1.0, "idle": 3.0},
 }
 
 
@@ -111,10 +106,8 @@ def test_a_straggler_is_named_with_its_saving() -> None:
     finding = only(result_of({"waiting": 30.0}, {}, stragglers=stragglers, ranks=figures))
     assert (finding.rule, finding.severity) == ("straggler", "bad")
     assert finding.title == "Rank 1 held up the others"
-    assert finding.text == (
-        "It was 28.0 s late: its own work takes 78 ms a step, that of the others 50 ms. "
-        "The time is in computing."
-    )
+    work = "its own work takes 78 ms a step, that of the others 50 ms"
+    assert finding.text == f"It was 28.0 s late: {work}. The time is in computing."
     # Training would take 50 s without the straggler, with an accuracy of 5 %.
     expected = (80 - 80 / 1.6, 80 - 52.5, 80 - 47.5)
     assert astuple(known(finding.saving)) == pytest.approx(expected)
@@ -190,9 +183,8 @@ def test_contention_is_reported_even_if_it_cost_little() -> None:
     result = result_of({}, {"contention": 6.0}, interferences=(disturbed,), disturbed=("rank 1",))
     finding = only(result)
     assert finding.rule == "contention"
-    assert finding.text == (
-        "Other programs used cores of rank 1: chromium and sh, up to 6 % of the time."
-    )
+    programs = "chromium and sh, up to 6 % of the time"
+    assert finding.text == f"Other programs used cores of rank 1: {programs}."
     assert finding.saving == Saving(6.0, 3.0, 6.0)
 
 
@@ -255,11 +247,9 @@ def test_more_threads_than_cores(
     findings = findings_of(make_run(num_workers=2, settings=settings), ranks, result_of({}, {}))
     assert [finding.rule for finding in findings] == ["threads"] * bool(text)
     for finding in findings:
-        assert finding.text == (
-            f"{text}, where they waited for each other for {100 * share:.0f} % of its time. "
-            "Set OMP_NUM_THREADS=1, or torch.set_num_threads(1) in the code."
-        )
-        assert finding.saving is None
+        waited = f"where they waited for each other for {100 * share:.0f} % of its time"
+        remedy = "Set OMP_NUM_THREADS=1, or torch.set_num_threads(1) in the code."
+        assert (finding.text, finding.saving) == (f"{text}, {waited}. {remedy}", None)
 
 
 def interference(**fields: Any) -> list[RankRow]:

@@ -26,13 +26,10 @@ def row(
     rank: int = 0, attempt: int = 1, began: float = 0, ended: float | None = 40, **more: Any
 ) -> RankRow:
     """Return a worker's part in an attempt. Its process starts within a second."""
-    given: dict[str, Any] = {
-        "exit_code": None if ended is None else 0,
-        "reported_at": START + began + 1,
-    }
-    exited_at = None if ended is None else START + ended
-    times = {"assigned_at": START + began, "exited_at": exited_at}
-    return RankRow(rank=rank, attempt=attempt, **(given | times | more))
+    given: dict[str, Any] = {"assigned_at": START + began, "reported_at": START + began + 1}
+    if ended is not None:
+        given |= {"exited_at": START + ended, "exit_code": 0}
+    return RankRow(rank=rank, attempt=attempt, **(given | more))
 
 
 def goodput(
@@ -72,10 +69,8 @@ def test_a_run_without_failures() -> None:
 # Both ranks reach step 100 after 10 s of training, and save it within a second. Rank 1 is killed at
 # 30 s. Rank 0 hangs in an exchange until it is stopped at 33 s. The next attempt restores step 100.
 _KILLED = (
-    row(0, ended=33, exit_code=-15),
-    row(1, ended=30, exit_code=-9),
-    row(0, 2, began=36, ended=60),
-    row(1, 2, began=36, ended=60),
+    *(row(0, ended=33, exit_code=-15), row(1, ended=30, exit_code=-9)),
+    *(row(rank, 2, began=36, ended=60) for rank in (0, 1)),
 )
 _CLOCKS: Values = {4: 0, 14: 10, 15: 11, 29: 25, 40: 11, 58: 29}
 _RESTORED: Mapping[str, Any] = {

@@ -10,11 +10,8 @@ from mlbench.evaluation.inputs import add_totals
 from mlbench.evaluation.result import RunContext, evaluate
 from tests.mlbench.evaluation.making import START, columns, make_run
 
-_CONTEXT = RunContext(
-    run=make_run(state="FINISHED", started_at=START, target=Target("val_global_Prec@1", 80.0)),
-    ranks=(),
-    ended_at=START + 60,
-)
+_RUN = make_run(state="FINISHED", started_at=START, target=Target("val_global_Prec@1", 80.0))
+_CONTEXT = RunContext(run=_RUN, ranks=(), ended_at=START + 60)
 
 
 Values = Mapping[float, float]

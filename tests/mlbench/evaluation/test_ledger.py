@@ -31,7 +31,7 @@ def slots(*entries: Entry, official: bool = False) -> tuple[Slot, ...]:
 
 
 def remarks(slot: Slot) -> list[tuple[int, bool, str]]:
-    return [(one.run_id, one.counts, one.remark) for one in slot.trials]
+    return [(trial.run_id, trial.counts, trial.remark) for trial in slot.trials]
 
 
 def test_a_crashed_run_is_kept_and_repeated_with_a_new_seed() -> None:
@@ -44,8 +44,7 @@ def test_a_crashed_run_is_kept_and_repeated_with_a_new_seed() -> None:
     assert remarks(again[0]) == [(7, False, "crashed"), (10, True, "")]
     assert describe(again) == "1 of 4 slots have a run that counts; 2 runs; 1 crashed"
 
-
-def test_a_task_without_seeds_gets_no_new_seed() -> None:
+    # A task without seeds gets no new one.
     [slot] = slots_of("set", [Planned(1, None)], [entry(1, 7, "FAILED", seed=None)], official=False)
     assert next_seed(slot, [slot]) is None
 

@@ -103,10 +103,8 @@ def _profiled(*spans: tuple[float, float]) -> RunContext:
 
 
 # Each of two ranks processes 100 samples/s, but only 10 samples/s from 2.5 to 5 s.
-_SLOWED = on_both(
-    samples={0: 0, 1: 100, 2: 200, 3: 255, 4: 265, 5: 275, 6: 375},
-    train_seconds={second: second for second in range(7)},
-)
+_SAMPLES = (0, 100, 200, 255, 265, 275, 375)
+_SLOWED = on_both(samples=dict(enumerate(_SAMPLES)), train_seconds=dict(enumerate(range(7))))
 
 
 @pytest.mark.parametrize(
@@ -242,12 +240,10 @@ def test_steps_recorded_only_with_totals_end_with_the_totals() -> None:
 
 
 def test_totals_without_steps_or_samples() -> None:
-    without: dict[str, Any] = {
-        missing: {name: of for name, of in _TOTALS.items() if name != missing}
-        for missing in _TOTALS
-    }
-    assert evaluated(_FAILED, **without["step_1"]).samples_per_second == 640.0
-    found = evaluated(_CONTEXT, **without["samples_0"])
+    steps, samples = dict(_TOTALS), dict(_TOTALS)
+    del steps["step_1"], samples["samples_0"]
+    assert evaluated(_FAILED, **steps).samples_per_second == 640.0
+    found = evaluated(_CONTEXT, **samples)
     assert (found.samples, found.samples_per_second) == (None, None)
 
 
@@ -456,9 +452,8 @@ def test_no_hang(diagnosis: Diagnosis, run: RunRow, last_step: int) -> None:
 
 def test_the_goodput_ends_when_a_run_diverges_or_hangs() -> None:
     row = RankRow(rank=0, attempt=1, assigned_at=START, reported_at=START, exited_at=START + 60)
-    series = columns(
-        train_seconds_0={5: 0, 10: 5, 20: 15, 60: 55}, step_0={10: 60}, compute_seconds_0={60: 55}
-    )
+    clock = {5.0: 0, 10.0: 5, 20.0: 15, 60.0: 55}
+    series = columns(train_seconds_0=clock, step_0={10: 60}, compute_seconds_0={60: 55})
     nan = RunContext(replace(_DIGITS_RUN, not_finite=_LOSS), [row], START + 60)
     seconds = known(evaluate(nan, series).goodput).seconds
     assert seconds == {"initialization": 5, "compute": 10, "diverged": 45}

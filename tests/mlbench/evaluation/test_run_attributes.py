@@ -10,16 +10,11 @@ from mlbench.evaluation.inputs import RankRow, RunRow
 from mlbench.evaluation.run_attributes import attributes_of
 from tests.mlbench.evaluation.making import USUAL_ORDER, make_result, make_run
 
-_MACHINE = ReportedMachine(
-    cpu_model="EPYC",
-    gpus=("H100", "H100"),
-    gpu_driver="570",
-    python="3.11.7",
-    mlbench="0.1.0",
-    packages={"torch": "2.13.0"},
-    git=GitState("c0ffee", dirty=True, root="/src"),
-    code="train.py 3f2a91c8b0d1",
-)
+_VERSIONS: dict[str, Any] = {"python": "3.11.7", "mlbench": "0.1.0"}
+_VERSIONS |= {"packages": {"torch": "2.13.0"}, "code": "train.py 3f2a91c8b0d1"}
+_GIT = GitState("c0ffee", dirty=True, root="/src")
+_GPUS = ("H100", "H100")
+_MACHINE = ReportedMachine(cpu_model="EPYC", gpus=_GPUS, gpu_driver="570", git=_GIT, **_VERSIONS)
 
 
 def facts(run: RunRow, *machines: ReportedMachine, **fields: Any) -> dict[str, str]:

@@ -134,10 +134,8 @@ def test_intervals_cover_95_percent_despite_checks_after_each_run(cv: float) -> 
 def test_95_percent_of_intervals_cover_the_speed_up(runs: int, cvs: tuple[float, float]) -> None:
     random, covered = Random(runs), 0  # noqa: S311 - no secret
     for _ in range(_SETS):
-        one, two = (
-            [lognormal(random, mean, cv) for _ in range(runs)]
-            for mean, cv in zip((100.0, 60.0), cvs, strict=True)
-        )
+        pairs = zip((100.0, 60.0), cvs, strict=True)
+        one, two = ([lognormal(random, mean, cv) for _ in range(runs)] for mean, cv in pairs)
         low, high = of_ratio(one, two)
         covered += known(low) <= 100 / 60 <= known(high)
     assert covered / _SETS >= 0.94
@@ -266,11 +264,9 @@ def test_an_insignificant_difference_states_the_required_runs() -> None:
     few = _judge([10.0, 10.5, 11.0], [9.5, 10.2, 10.6], ([], []))
     assert few.p == pytest.approx(0.7)
     assert (few.distinguishable, few.runs_needed, few.can_tell) == (False, 31, False)
-    assert few.text == (
-        "no significant difference between 2 workers and 1 worker with 3 runs each "
-        "(p = 0.7, Mann-Whitney); "
-        "31 runs each would show it, if the true difference is the one seen"
-    )
+    result = "2 workers and 1 worker with 3 runs each (p = 0.7, Mann-Whitney)"
+    needed = "31 runs each would show it, if the true difference is the one seen"
+    assert few.text == f"no significant difference between {result}; {needed}"
     more = _judge([10.0, 10.5, 11.0, 10.2], [9.5, 10.2, 10.6, 10.4], ([], []))
     assert ": they could show a difference of " in more.text
 

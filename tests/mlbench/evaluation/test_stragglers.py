@@ -80,9 +80,8 @@ def test_equally_slow_ranks_are_not_late(ranks: int) -> None:
 @pytest.mark.parametrize("ranks", [2, 3, 4, 16])
 @pytest.mark.parametrize(("data", "what"), [(0.12, "loading data"), (0.02, "computing")])
 def test_a_late_rank_is_the_straggler(ranks: int, data: float, what: str, samples: bool) -> None:
-    found = cost(
-        ranks, lambda rank, _: (data, 0.2 - data) if rank == 1 else (0.02, 0.08), samples=samples
-    )
+    late, usual = (data, 0.2 - data), (0.02, 0.08)
+    found = cost(ranks, lambda rank, _: late if rank == 1 else usual, samples=samples)
     assert found.ranks[0].seconds == pytest.approx(0.1 * _STEPS, rel=0.003)
     assert found.speedup_without == pytest.approx(0.25 / 0.15, rel=0.003)
     assert found.named == 1
@@ -163,10 +162,9 @@ def test_a_rank_that_died_is_not_a_straggler() -> None:
 @pytest.mark.parametrize("missing", [_METRICS[:1], _METRICS[2:], _METRICS])
 def test_nothing_is_reported_if_only_one_rank_times_its_exchange(missing: Sequence[str]) -> None:
     series = recorded(2, lambda *_: (0.0, 0.1))
-    some = {
-        metric: {rank: one for rank, one in ranks.items() if rank == "0" or metric not in missing}
-        for metric, ranks in series.items()
-    }
+    some = {metric: dict(ranks) for metric, ranks in series.items()}
+    for metric in missing:
+        del some[metric]["1"]
     assert stragglers_of(some, _DATES) is None
 
 
@@ -240,9 +238,7 @@ def make_rank(rank: int, attempt: int, **measured: Any) -> RankRow:
 )
 def test_waiting_and_steal_time_are_interference(measured: Any, disturbed: bool, text: str) -> None:
     [found] = interferences([make_rank(1, 1, **measured)])
-    assert found == replace(
-        found, disturbed=disturbed, text=f"rank 1 had CPU contention for {text}"
-    )
+    assert (found.disturbed, found.text) == (disturbed, f"rank 1 had CPU contention for {text}")
 
 
 def test_every_measured_attempt_counts() -> None:
@@ -281,9 +277,7 @@ def test_the_share_of_a_group_is_that_of_the_rank_that_waited_most() -> None:
 @pytest.mark.parametrize(
     ("ours", "theirs", "faster", "is_doubtful"),
     [
-        (0.0, 0.04, 1.08, False),
-        (0.0, 0.04, 1.03, True),
-        (0.03, 0.0, 1.03, True),
+        *((0.0, 0.04, 1.08, False), (0.0, 0.04, 1.03, True), (0.03, 0.0, 1.03, True)),
         (0.04, 0.04, 1.001, False),
         (0.0, 0.005, 1.001, False),  # less than 1 % of the time is ignored
     ],
@@ -298,8 +292,6 @@ def test_a_difference_smaller_than_the_cost_of_contention_is_doubtful(
 
 def test_the_sentence_has_the_difference_and_both_costs() -> None:
     compared = compared_groups(0.0, 0.04, faster=1.03)
-    text = (
-        "1 worker and 2 workers differ by 3.0 %, and CPU contention cost them about 0.0 % and 5.2 %"
-    )
-    assert compared.findings.disturbed == (text,)
+    cost = "and CPU contention cost them about 0.0 % and 5.2 %"
+    assert compared.findings.disturbed == (f"1 worker and 2 workers differ by 3.0 %, {cost}",)
     assert compared.findings.verdict == "disturbed"

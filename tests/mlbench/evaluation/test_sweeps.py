@@ -102,10 +102,9 @@ def test_speed_ups_and_tests_are_within_a_swept_value() -> None:
     assert tests == [(0, "1 worker"), (0, "exchange flat"), (1, "exchange flat")]
     assert [round(known(known(test).times_faster), 2) for test in others] == [1.97, 0.5, 1.01]
     assert all(known(test).distinguishable for test in others)
-    assert known(others[1]).text == (
-        "1 worker, exchange topk differ from 1 worker, exchange flat: 0.504 times as fast "
-        "(p = 6.5e-07, paired t, corrected for 3 comparisons)"
-    )
+    test = "p = 6.5e-07, paired t, corrected for 3 comparisons"
+    pair = "1 worker, exchange topk differ from 1 worker, exchange flat"
+    assert known(others[1]).text == f"{pair}: 0.504 times as fast ({test})"
 
 
 def test_runs_without_a_common_sweep_are_compared_normally() -> None:
@@ -162,12 +161,11 @@ _SECONDS = dict(zip(product(("flat", "topk"), ("10", "100")), (90, 60, 30, 20.0)
 
 
 def made(
-    seconds: dict[tuple[str, str], float],
-    *,
+    seconds: Mapping[tuple[str, str], float],
     repeats: int = 4,
     done: int = 99,
-    losses: Mapping[str, float] | None = None,
     active_seconds: float | None = None,
+    **losses: float,
 ) -> SetAnalysis:
     """Analyze a set with this number of repeats, in which the first slots are done.
 
@@ -184,12 +182,9 @@ def made(
         places.append(Slot(number, f"r{number}", 2, 1, not trials, trials, swept))
         took = seconds[exchange, bandwidth] + number / 100
         last_values = {"loss": losses[exchange]} if losses else {}
-        figures[number] = RunSummaryMetrics(
-            took if took < math.inf else None,
-            100.0,
-            active_seconds if is_active else took + 10,
-            last_values=last_values,
-        )
+        reached = took if took < math.inf else None
+        wall = active_seconds if is_active else took + 10
+        figures[number] = RunSummaryMetrics(reached, 100.0, wall, last_values=last_values)
     run_set = RunSet("s", "2026-01-01T00:00:00Z", False, None, {}, tuple(places), "")
     run_set = replace(run_set, waiting=waiting_slots(places, 0))
     return analyze(run_set, figures)
@@ -215,11 +210,10 @@ def test_an_extension_calculates_the_importance_of_options(monkeypatch: pytest.M
 
 def test_sets_without_a_target_have_the_last_values_of_each_combination() -> None:
     assert made(_SECONDS).last_values == ()
-    analysis = made(_SECONDS, repeats=2, losses={"flat": 0.5, "topk": 0.25})
-    assert [(values.name, values.runs) for values in analysis.last_values] == [
-        (f"exchange {exchange}, bandwidth {bandwidth}, 2 workers", 2)
-        for exchange, bandwidth in _SECONDS
-    ]
+    analysis = made(_SECONDS, repeats=2, flat=0.5, topk=0.25)
+    names = [f"exchange {exchange}, bandwidth {limit}, 2 workers" for exchange, limit in _SECONDS]
+    found = [(values.name, values.runs) for values in analysis.last_values]
+    assert found == [(name, 2) for name in names]
     [loss] = analysis.last_values[0].means.values()
     assert (loss.count, loss.mean, loss.low, loss.high) == (2, 0.5, 0.5, 0.5)
 

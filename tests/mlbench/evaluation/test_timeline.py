@@ -1,5 +1,7 @@
 """The lineage of a restarted run excludes repeated steps."""
 
+from typing import Any
+
 import pytest
 
 from mlbench.contract.results import Resumption
@@ -49,10 +51,7 @@ def test_samples_after_the_checkpoint_are_discarded_with_or_without_a_step() -> 
     ],
 )
 def test_a_run_may_be_resumed_several_times(
-    second: tuple[int, float],
-    third: tuple[int, float],
-    left: list[float],
-    resumptions: list[tuple[int, int]],
+    second: tuple[int, float], third: tuple[int, float], left: list[float], resumptions: Any
 ) -> None:
     columns = series(
         step={10: 1, 20: 2, 30: 3, 1020: 1, 1030: 2, 1040: 3, 2020: 3, 2030: 3},

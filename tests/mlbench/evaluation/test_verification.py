@@ -89,9 +89,9 @@ def test_runs_of_two_installations_are_distinguished(files: Mapping[int, Path]) 
 def test_a_set_keeps_its_ledger_with_other_run_ids(files: Mapping[int, Path]) -> None:
     found, _ = compare_files([elsewhere(files[8], id=4), _SET])
     assert [one.run_id for one in found.results] == [4, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16]
-    assert found.sets == (
-        "set results-digits: 10 of 10 slots have a run that counts; 12 runs; 2 disturbed",
-    )
+    [ledger] = found.sets
+    counts = "10 of 10 slots have a run that counts; 12 runs; 2 disturbed"
+    assert ledger == f"set results-digits: {counts}"
 
 
 def test_duplicate_damaged_and_invalid_runs_are_refused(files: Mapping[int, Path]) -> None:
