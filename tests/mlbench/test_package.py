@@ -18,12 +18,10 @@ def test_dir_shows_only_the_public_names() -> None:
 @pytest.mark.parametrize(
     ("module", "unused"),
     [
-        ("mlbench", "httpx"),
+        *(("mlbench", "httpx"), ("mlbench.client", "kubernetes")),
         ("mlbench.archive, mlbench.cli", "pyarrow"),
-        ("mlbench.client", "kubernetes"),
         ("mlbench.cli.show", "mlbench.benchmarks.options"),
-        ("mlbench.cli.show", "mlbench.contract.results"),
-        ("mlbench.cli.show", "mlbench.contract.diagnosis"),
+        *(("mlbench.cli.show", f"mlbench.contract.{name}") for name in ("results", "diagnosis")),
     ],
 )
 def test_unused_packages_are_not_imported(module: str, unused: str) -> None:

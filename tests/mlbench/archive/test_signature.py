@@ -10,9 +10,8 @@ import pytest
 from mlbench.archive import signature
 from mlbench.archive.signature import SignatureError
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("ssh-keygen") is None, reason="ssh-keygen not found. Install OpenSSH's client"
-)
+_REASON = "ssh-keygen not found. Install OpenSSH's client"
+pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason=_REASON)
 
 
 def _key(folder: Path, name: str) -> Path:

@@ -61,16 +61,12 @@ def test_a_set_is_executed_and_compared(mlbench: Mlbench, runs_of: RunsOf, tmp_p
     assert done.code == 0, done.err
     ran = runs_of(name)
     assert {run.state for run in ran} == {"FINISHED"}
-    assert [(run.name, run.num_workers) for run in ran] == [
-        (f"{name}-w2-r1", 2),
-        (f"{name}-w1-r1", 1),
-        (f"{name}-w1-r2", 1),
-        (f"{name}-w2-r2", 2),
-    ]
+    places = [(2, 1), (1, 1), (1, 2), (2, 2)]
+    assert [run.name for run in ran] == [f"{name}-w{n}-r{repeat}" for n, repeat in places]
+    assert [run.num_workers for run in ran] == [n for n, _ in places]
     progress = re.findall(r"^run (\d) of 4: (\S+?)(, about .* left)?$", done.err, re.MULTILINE)
-    assert [(int(slot), name, left != "") for slot, name, left in progress] == [
-        (slot, run.name, slot > 1) for slot, run in enumerate(ran, 1)
-    ]
+    told = [(int(slot), name, left != "") for slot, name, left in progress]
+    assert told == [(slot, run.name, slot > 1) for slot, run in enumerate(ran, 1)]
     assert done.out.startswith("steps on 1, 2 workers\n4 runs, no target\n")
     assert re.search(r"^2 workers +2 +[\d,.]+ ", done.out, re.MULTILINE)
     assert "steps on 1, 2 workers" in report.read_text()
@@ -214,10 +210,8 @@ def test_no_run_is_lost_or_repeated_when_the_controller_is_killed(
     mlbench: Mlbench, stack: Home, client: ApiClient, runs_of: RunsOf
 ) -> None:
     name = new_name()
-    started = mlbench(
-        *("bench", "steps", "--workers=1", "--repeats=8", f"--name={name}", "--detach", *_FAST)
-    )
-    assert started.code == 0
+    options = ("--workers=1", "--repeats=8", f"--name={name}", "--detach", *_FAST)
+    assert mlbench("bench", "steps", *options).code == 0
     for begun in (2, 4, 6):
         wait_for(lambda: len(runs_of(name)) >= begun, what="further runs begin")  # noqa: B023
         kill_service(stack, "mlbench_master.controller")

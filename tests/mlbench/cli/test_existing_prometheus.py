@@ -74,10 +74,8 @@ def test_an_existing_prometheus_gets_everything_and_keeps_its_data(
     mlbench, home = with_prometheus(alone, server), alone.home
     try:
         missing = up(mlbench, server).err.splitlines()
-        assert [line.partition(": It ")[2].partition(",")[0] for line in missing] == [
-            "lacks MLBench's rules",
-            "does not scrape master",
-        ]
+        found = [line.partition(": It ")[2].partition(",")[0] for line in missing]
+        assert found == ["lacks MLBench's rules", "does not scrape master"]
         # Add the missing parts to the configuration.
         rules, jobs = home.prometheus / "rules" / "*.yml", home.scrape_jobs
         assert f"Add {rules} to rule_files" in missing[0]

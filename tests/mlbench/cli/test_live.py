@@ -104,10 +104,9 @@ def test_each_reason_for_waiting_is_shown_once(
     room = "the cluster has room for {} of 4 workers"
     waits = ["", room.format(2), room.format(2), room.format(3), "", ""]
     states = ["INITIALIZED"] * 4 + ["STARTED", "FINISHED"]
-    bodies = [
-        {**finished.fields, "state": state, "waiting": waiting, "ranks": []}
-        for state, waiting in zip(states, waits, strict=True)
-    ]
+    pairs = zip(states, waits, strict=True)
+    changes = ({"state": state, "waiting": waiting, "ranks": []} for state, waiting in pairs)
+    bodies = [{**finished.fields, **changed} for changed in changes]
 
     def answer(asked: Asked) -> Reply:
         return Reply(body=bodies.pop(0) if "runs" in asked.path else [])

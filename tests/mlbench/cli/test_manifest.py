@@ -60,12 +60,9 @@ def test_the_facts_describe_the_run_and_its_machines() -> None:
     }
 
 
-def test_the_facts_name_unrecorded_data() -> None:
+def test_unrecorded_data_is_named_and_unknown_facts_are_left_out() -> None:
     missing = NotRecorded("1 event file not read to its end", unread_files=1)
     assert ("not recorded", missing.text) in facts(replace(_MANIFEST, not_recorded=missing))
-
-
-def test_unknown_facts_are_left_out() -> None:
     machine = Machine(ranks=(3,), cpu_model="a CPU")
     found = facts(replace(_MANIFEST, machines=(machine,), ranks=(), settings=None, seed=None))
     assert ("rank 3", "a CPU") in found

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -81,14 +82,12 @@ def test_a_detached_run_is_stopped_and_deleted(mlbench: Mlbench, client: ApiClie
     ordered = mlbench("run", "steps", "--name", "detached", *_ENDLESS, "--detach", "--json").json
     assert ordered["state"] == "INITIALIZED"
     run_id = str(ordered["id"])
-    wait_for(
-        lambda: client.get_run_metrics(int(run_id), last_n=1).result().value, what="the run records"
-    )
+    read = partial(client.get_run_metrics, int(run_id), last_n=1)
+    wait_for(lambda: read().result().value, what="the run records")
 
-    assert mlbench("run", "steps", *_FAST).refusal == (
-        f"mlbench: run {run_id} (detached) is active. Wait for the end, stop an active run, "
-        "or queue this one with queue=true (`mlbench run --queue`).\n"
-    )
+    remedy = "or queue this one with queue=true (`mlbench run --queue`).\n"
+    active = f"mlbench: run {run_id} (detached) is active. Wait for the end, stop an active run, "
+    assert mlbench("run", "steps", *_FAST).refusal == active + remedy
     assert mlbench("stop", "detached").output == f"run {run_id} (detached): STOPPED\n"
     assert mlbench("stop", run_id, "--json").json["state"] == "STOPPED"
 

@@ -125,11 +125,10 @@ def test_a_result_shows_its_cpu_contention(paper: io.StringIO) -> None:
     show(_RUN, replace(_RESULT, disturbed=(marked,)))
     assert f"CPU contention: {marked}" in " ".join(shown(paper))
     quiet = "rank 1 had CPU contention for 2 % of the time"
-    ranks = [
-        RankInterference(rank, 1, False, 0.01 + rank / 100, None, text, Interference(**QUIET))
-        for rank, text in enumerate(["rank 0", quiet])
-    ]
-    show(_RUN, replace(_RESULT, interferences=tuple(ranks)))
+    measured = Interference(**QUIET)
+    first = RankInterference(0, 1, False, 0.01, None, "rank 0", measured)
+    second = replace(first, rank=1, contention_share=0.02, text=quiet)
+    show(_RUN, replace(_RESULT, interferences=(first, second)))
     assert f"CPU contention {quiet}" in shown(paper)
 
 

@@ -100,9 +100,6 @@ def test_commands_print_only_through_the_console() -> None:
                     found.add((path.name, called))
             elif isinstance(node, ast.Attribute) and ast.unparse(node) == "sys.stdout.write":
                 found.add((path.name, "sys.stdout.write"))
-    assert found == {
-        ("__init__.py", "typer.echo"),  # the version
-        ("common.py", "typer.echo"),
-        ("show.py", "sys.stdout.write"),
-        ("token.py", "typer.echo"),
-    }
+    # The first one prints the version.
+    echoes = {(file, "typer.echo") for file in ("__init__.py", "common.py", "token.py")}
+    assert found == {*echoes, ("show.py", "sys.stdout.write")}

@@ -30,11 +30,9 @@ def test_revoking_a_token_keeps_the_others(mlbench: Mlbench, stack: Home) -> Non
     listed = mlbench("token", "list").out
     assert all(token_id in listed for token_id in ids)
     assert mlbench("token", "revoke", ids[0]).code == 0
-    statuses = [
-        httpx.post(f"{connection.url}/api/join/", json={}, auth=("me", token)).status_code
-        for token in tokens
-    ]
-    assert statuses == [401, 400]
+    for token, status in zip(tokens, (401, 400), strict=True):
+        answer = httpx.post(f"{connection.url}/api/join/", json={}, auth=("me", token))
+        assert answer.status_code == status
     rows = {row["id"]: row for row in mlbench("token", "list", "--json").json}
     assert [rows[token_id]["name"] for token_id in ids] == ["ada", "bob"]
     assert [bool(rows[token_id]["revoked_at"]) for token_id in ids] == [True, False]

@@ -232,8 +232,8 @@ def test_a_log_is_read_forwards_backwards_and_as_a_file(client: ApiClient, finis
     search = client.search_logs(finished.id, "STEP 200", 1, offset=10).result().value
     assert search.matches == (LogMatch(tail.start, tail.text.rstrip()),)
     file, calls = io.BytesIO(), list[tuple[int, int | None]]()
-    progress = lambda *counts: calls.append(counts)  # noqa: E731
-    written = client.download_log(finished.id, file, 1, on_progress=progress)
+    log = (finished.id, file, 1)
+    written = client.download_log(*log, on_progress=lambda *counts: calls.append(counts))
     assert file.getvalue() == whole.text.encode()
     assert (written, calls[-1]) == (whole.size, (whole.size, whole.size))
 

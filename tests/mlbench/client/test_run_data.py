@@ -50,13 +50,10 @@ def test_each_value_has_the_step_and_epoch_of_its_rank(file: Path) -> None:
     rows = opened.table("loss", "note").to_pylist()
     columns = ("rank", "metric", "step", "epoch", "value", "text")
     assert [tuple(row[column] for column in columns) for row in rows] == [
-        (0, "loss", None, None, 4.0, None),
-        (0, "loss", 1, None, 3.0, None),
+        *((0, "loss", None, None, 4.0, None), (0, "loss", 1, None, 3.0, None)),
         (0, "loss", 1, None, None, "diverged"),
-        (0, "loss", 2, 1, 2.0, None),
-        (0, "loss", 2, 1, 1.0, None),
-        (1, "loss", None, None, 7.0, None),
-        (None, "note", None, None, 8.0, None),
+        *((0, "loss", 2, 1, 2.0, None), (0, "loss", 2, 1, 1.0, None)),
+        *((1, "loss", None, None, 7.0, None), (None, "note", None, None, 8.0, None)),
     ]
     assert {row["run"] for row in rows} == {"first-7"}
     assert [row["time"].microsecond for row in rows] == [5, 10, 15, 20, 25, 10, 10]

@@ -13,7 +13,7 @@ from mlbench.client import transport
 from mlbench.client.transport import pause_before_retry
 from mlbench.contract.errors import ApiError, NoResponseError
 from tests.conftest import free_port, wait_for
-from tests.support.scripted import Reply, Scripted, serving
+from tests.support.scripted import Reply, serving
 
 _CUT = Reply(status=None)
 _FULL = Reply(503, {"message": "the spool is full"}, (("Retry-After", "0"),))
@@ -27,10 +27,6 @@ def test_tls_loads_certificates(monkeypatch: pytest.MonkeyPatch, url: str, loads
     assert bool(loaded) == loads
 
 
-def methods(master: Scripted) -> list[str]:
-    return [asked.method for asked in master.asked]
-
-
 # --- Retries. ---
 
 
@@ -38,7 +34,7 @@ def methods(master: Scripted) -> list[str]:
 def test_reads_and_posts_are_repeated_unchanged(trouble: Reply) -> None:
     with serving(trouble, trouble, Reply()) as master, ApiClient(url=master.url) as client:
         assert client.get_runs().result().value == []
-    assert methods(master) == ["GET"] * 3
+    assert [asked.method for asked in master.asked] == ["GET"] * 3
     point = Reply(201, {"date": "2018-08-03T09:21:29.347000Z", "value": "1"})
     with serving(trouble, point) as master, ApiClient(url=master.url) as client:
         assert client.post_metric(1, "loss", 1).result().value.number == 1
@@ -61,14 +57,13 @@ def test_a_body_may_change_after_the_call() -> None:
     assert [json.loads(asked.body)["metadata"]["unit"] for asked in master.asked] == ["s", "ms"]
 
 
-@pytest.mark.parametrize("trouble", [_CUT, _FULL])
-def test_creation_and_deletion_are_sent_once(trouble: Reply) -> None:
-    error = NoResponseError if trouble.status is None else ApiError
+@pytest.mark.parametrize(("trouble", "error"), [(_CUT, NoResponseError), (_FULL, ApiError)])
+def test_creation_and_deletion_are_sent_once(trouble: Reply, error: type[Exception]) -> None:
     with serving(trouble) as master, ApiClient(url=master.url) as client:
         for asked in (client.create_run("a", 2), client.delete_run(1)):
             with pytest.raises(error):
                 asked.result()
-    assert sorted(methods(master)) == ["DELETE", "POST"]
+    assert sorted(asked.method for asked in master.asked) == ["DELETE", "POST"]
 
 
 @pytest.mark.parametrize(
@@ -89,12 +84,10 @@ def test_refusals_and_invalid_bodies_are_final(status: int, body: bytes, message
 
 
 def test_a_silent_master_causes_a_timeout() -> None:
-    with (
-        serving(Reply(seconds=60)) as master,
-        ApiClient(url=master.url, timeout_seconds=0.2) as client,
-        pytest.raises(NoResponseError, match="timed out"),
-    ):
-        client.get_runs().result()
+    with serving(Reply(seconds=60)) as master:
+        client = ApiClient(url=master.url, timeout_seconds=0.2)
+        with client, pytest.raises(NoResponseError, match="timed out"):
+            client.get_runs().result()
     assert len(master.asked) == 1
 
 
@@ -161,10 +154,9 @@ def test_an_error_in_the_block_cancels_unsent_requests() -> None:
 def test_an_unreachable_master_is_named_without_its_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "_PAUSES_SECONDS", ())
     place = f"127.0.0.1:{free_port()}"
-    with (
-        ApiClient(url=f"user:SECRET@{place}") as client,
-        pytest.raises(NoResponseError, match=f"the master at http://{place} does not") as error,
-    ):
+    problem = f"the master at http://{place} does not"
+    client = ApiClient(url=f"user:SECRET@{place}")
+    with client, pytest.raises(NoResponseError, match=problem) as error:
         client.get_runs().result()
     assert "`mlbench up` starts it" in str(error.value)
     assert "SECRET" not in str(error.value)

@@ -2,6 +2,7 @@
 
 import sys
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -40,8 +41,7 @@ def test_the_rank_is_read_from_variables(environ: dict[str, str], process: Proce
 def test_the_rank_is_read_from_an_initialized_process_group(
     monkeypatch: pytest.MonkeyPatch, begun: bool, process: ProcessRank
 ) -> None:
-    group = SimpleNamespace(
-        is_initialized=lambda: begun, get_rank=lambda: 3, get_world_size=lambda: 4
-    )
+    sizes: Any = {"get_rank": lambda: 3, "get_world_size": lambda: 4}
+    group = SimpleNamespace(is_initialized=lambda: begun, **sizes)
     monkeypatch.setitem(sys.modules, "torch.distributed", group)
     assert this_process(_SECOND_OF_TWO) == process

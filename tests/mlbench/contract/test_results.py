@@ -9,12 +9,8 @@ from tests.support.results import make_result
 
 
 def test_numbers_that_json_cannot_represent_are_none() -> None:
-    odd = replace(
-        make_result(1),
-        last_value=math.nan,
-        cost=Cost(60.0, None, 1e300, math.inf, None),
-        curve=Curve((1.0,), (None,), (-math.inf,)),
-    )
+    cost, curve = Cost(60.0, None, 1e300, math.inf, None), Curve((1.0,), (None,), (-math.inf,))
+    odd = replace(make_result(1), last_value=math.nan, cost=cost, curve=curve)
     text = json.dumps(odd.to_fields(), allow_nan=False)
     result = Result.from_fields(json.loads(text))
     assert result.last_value is None

@@ -45,9 +45,7 @@ def test_the_expected_archive_is_unpacked_and_found(server: ArchiveServer, home:
     assert find_grafana({"PATH": ""}, home) == found
     assert is_installed(home, server.archive)
     assert _left(home) == [home.grafana_program.name]
-    assert not is_installed(home, GrafanaArchive(server.url, "0" * 64)), (
-        "another version must not count as installed"
-    )
+    assert not is_installed(home, GrafanaArchive(server.url, "0" * 64)), "another version"
 
 
 def test_another_archive_is_refused(server: ArchiveServer, home: Home) -> None:

@@ -41,9 +41,8 @@ def test_only_its_owner_can_read_a_written_connection(home: Home) -> None:
 
 
 def test_a_missing_stack_is_reported_with_the_remedy(home: Home) -> None:
-    with pytest.raises(
-        NotConnectedError, match=r"no stack is running here .*`mlbench up`"
-    ) as error:
+    missing = r"no stack is running here .*`mlbench up`"
+    with pytest.raises(NotConnectedError, match=missing) as error:
         home.read_connection()
     assert str(home.connection_file) in str(error.value)
 

@@ -63,10 +63,9 @@ def test_only_the_damaged_database_is_reported(
     home.database.write_text("this is no database, and never was one")
     with pytest.raises(StackError) as error:
         launch.start_detached(home, workers=1)
-    assert str(error.value) == (
-        f"the stack did not start:\nthe database {home.database} is damaged (file is not a "
-        f"database). Restore a backup, or move {home.root} away, which starts an empty one"
-    )
+    problem = f"the database {home.database} is damaged (file is not a database)"
+    remedy = f"Restore a backup, or move {home.root} away, which starts an empty one"
+    assert str(error.value) == f"the stack did not start:\n{problem}. {remedy}"
 
 
 @pytest.mark.slow

@@ -168,16 +168,12 @@ def test_variables_of_another_stack_are_removed(
         assert service.environ[names.ENV_HOME] == str(home.root)
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"), [("", "127.0.0.1"), ("corp.example", "corp.example,127.0.0.1")]
-)
-def test_the_stacks_traffic_bypasses_proxies(
-    home: Home, monkeypatch: pytest.MonkeyPatch, given: str, expected: str
-) -> None:
+def test_the_stacks_traffic_bypasses_proxies(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("no_proxy", raising=False)
-    monkeypatch.setenv("NO_PROXY", given)
-    for service in all_services(home).values():
-        assert service.environ["no_proxy"] == service.environ["NO_PROXY"] == expected
+    for given, expected in (("", "127.0.0.1"), ("corp.example", "corp.example,127.0.0.1")):
+        monkeypatch.setenv("NO_PROXY", given)
+        for service in all_services(home).values():
+            assert service.environ["no_proxy"] == service.environ["NO_PROXY"] == expected
 
 
 # --- The network of workers. ---
@@ -373,9 +369,8 @@ def test_the_web_pages_of_an_unpacked_debian_package_are_found(home: Home, binar
 
 def test_missing_extras_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     check_installed()
-    monkeypatch.setattr(
-        "importlib.util.find_spec", lambda module: None if module in {"torch", "psutil"} else module
-    )
+    absent = {"torch", "psutil"}
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name in absent else name)
     with pytest.raises(StackError, match=re.escape("pip install '.[worker,exporter]'")):
         check_installed()
 

@@ -45,8 +45,7 @@ def recording(
     """Start a recorded command; yield its recorder and its run."""
     words = [*RECORD, "--", *command]
     with subprocess.Popen(words, env=user, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr
-        yield process, run_of(client, process.stderr.readline())
+        yield process, run_of(client, known(process.stderr).readline())
 
 
 def shipped(client: ApiClient, user: dict[str, str], folder: Path) -> Run:
@@ -69,11 +68,8 @@ def run_script(client: ApiClient, user: dict[str, str], folder: Path, code: str)
 
 
 _ENDS = [
-    (["true"], 0),
-    (["sh", "-c", "exit 3"], 3),
-    (["no-such-program"], 127),
-    (["/dev/null"], 126),
-    (["sh", "-c", "kill -9 $$"], -9),
+    *((["true"], 0), (["sh", "-c", "exit 3"], 3), (["no-such-program"], 127)),
+    *((["/dev/null"], 126), (["sh", "-c", "kill -9 $$"], -9)),
 ]
 _CLOSED = f"yes | {sys.executable} -c 'import time; time.sleep(1)'; exit 5"
 
@@ -109,10 +105,8 @@ def test_the_first_process_of_a_container_reports_a_signal_as_a_code(user: dict[
 def test_output_and_input_are_unchanged(user: dict[str, str], tmp_path: Path) -> None:
     data, errors = os.urandom(10 << 20), os.urandom(1 << 20)
     (tmp_path / "errors").write_bytes(errors)
-    command = ["sh", "-c", f"cat {tmp_path}/errors >&2; cat"]
-    done = subprocess.run(
-        [*RECORD, "--", *command], env=user, input=data, capture_output=True, check=True
-    )
+    command = [*RECORD, "--", "sh", "-c", f"cat {tmp_path}/errors >&2; cat"]
+    done = subprocess.run(command, env=user, input=data, capture_output=True, check=True)
     assert done.stdout == data
     assert _OURS.sub(b"", done.stderr) == errors
 
@@ -129,9 +123,9 @@ def test_a_slow_reader_and_a_closed_pipe(tmp_path: Path) -> None:
         assert len(pipe.read()) == 200_000
     assert many.wait(20) == 0
     with subprocess.Popen([*RECORD, "--", "yes"], env=user, stdout=subprocess.PIPE) as endless:
-        assert endless.stdout
-        assert endless.stdout.readline() == b"y\n"
-        endless.stdout.close()
+        output = known(endless.stdout)
+        assert output.readline() == b"y\n"
+        output.close()
         assert endless.wait(20) == -signal.SIGPIPE
 
 
@@ -183,8 +177,7 @@ def test_a_signal_to_the_group_is_forwarded_once(tmp_path: Path, number: signal.
     user = environ(tmp_path, "", "")
     how: Any = {"env": user, "stdout": subprocess.PIPE, "start_new_session": True}
     with subprocess.Popen(command, **how) as process:
-        assert process.stdout
-        process.stdout.readline()
+        known(process.stdout).readline()
         process.send_signal(number)  # like timeout(1)
         time.sleep(0.01)
         os.killpg(process.pid, number)
@@ -273,8 +266,7 @@ def test_an_unobserved_end_is_reported_as_unknown(client: ApiClient, user: dict[
     nowhere = user | {names.ENV_URL: "", names.ENV_TOKEN: ""}
     command = [*RECORD, "--", "sh", "-c", f"{STEPS} echo; sleep 60", "3", "0.01"]
     with subprocess.Popen(command, env=nowhere, stdout=subprocess.PIPE) as process:
-        assert process.stdout
-        process.stdout.readline()
+        known(process.stdout).readline()
         for left in [psutil.Process(process.pid), *descendants(process.pid)]:
             left.kill()
     [folder] = left_in(user)

@@ -7,6 +7,7 @@ import resource
 import sys
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -144,10 +145,8 @@ def test_the_master_can_parse_every_line(
     recorder.write({"loss": np.float32(0.5), "at é": "text", "up": math.inf}, step=3)
     time_us = 1763683200123456
     content = parse_lines(path.read_bytes(), "1", received_us=0)
-    assert content.facts == [
-        Target("loss", 0.1, lower_is_better=True),
-        TaskSettings({"device": "cpu é", "rate": 0.1, "compile": False}),
-    ]
+    settings = TaskSettings({"device": "cpu é", "rate": 0.1, "compile": False})
+    assert content.facts == [Target("loss", 0.1, lower_is_better=True), settings]
     assert content.samples == [
         Sample("loss", "1", time_us, 0.5),
         Sample("at é", "1", time_us, "text"),
@@ -163,9 +162,7 @@ def test_a_line_that_only_partly_fits_is_an_error(path: Path) -> None:
         "recorder = Recorder(pathlib.Path(sys.argv[1]))\n"
         "recorder.write({'a': 1.0}, step=1); recorder.write({'a': 2.0}, step=2)"
     )
-    done = run_text(
-        [sys.executable, "-c", code, path],
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room)),
-    )
+    limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (room, room))
+    done = run_text([sys.executable, "-c", code, path], preexec_fn=limit)
     assert re.search("OSError: metrics file full: a line was cut", done.stderr)
     assert path.stat().st_size == room

@@ -129,10 +129,8 @@ def test_steps_record_the_totals_once_a_second(clock: Clock, tracker: Tracker, p
     for _ in range(3):
         spend(clock, tracker, "forward", 0.75)
         tracker.step(samples=32, train_loss=0.5)
-    loss, totals = (
-        {"train_loss": 0.5},
-        {"samples": 64, "train_seconds": 1.5, "forward_seconds": 1.5},
-    )
+    loss: Any = {"train_loss": 0.5}
+    totals = {"samples": 64.0, "train_seconds": 1.5, "forward_seconds": 1.5}
     assert recorded(path) == [(1, loss), (2, loss | totals), (3, loss)]
 
 

@@ -22,9 +22,8 @@ def run_python(code: str, environ: dict[str, str] | None = None, folder: Path | 
     """Run code in a process that is not part of a run; return its output."""
     ours = {name for key, name in vars(names).items() if key.startswith("ENV_")}
     clean = {key: value for key, value in os.environ.items() if key not in ours}
-    return run_text(
-        [sys.executable, "-c", code], env={**clean, **(environ or {})}, cwd=folder, check=True
-    ).stdout
+    given = {**clean, **(environ or {})}
+    return run_text([sys.executable, "-c", code], env=given, cwd=folder, check=True).stdout
 
 
 def test_the_tracker_imports_no_unneeded_packages(tmp_path: Path, path: Path) -> None:
