@@ -10,8 +10,8 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 
@@ -21,11 +21,13 @@ from mlbench.local.serving import serve_metrics
 from mlbench_exporter import gpu, pressure
 from mlbench_exporter.cadvisor import WorkerPods
 from mlbench_exporter.collector import UsageCollector
-from mlbench_exporter.exported_series import SeriesSource
 from mlbench_exporter.gpu import GpuSource
 from mlbench_exporter.kubelet import KubeletSource
 from mlbench_exporter.pressure import PressureSource
 from mlbench_exporter.processes import ProcessSource
+
+if TYPE_CHECKING:
+    from mlbench_exporter.exported_series import SeriesSource
 
 log = logging.getLogger("mlbench_exporter")
 
@@ -73,29 +75,6 @@ def _parse_arguments() -> argparse.Namespace:
     return arguments
 
 
-def _create_sources(arguments: argparse.Namespace) -> Iterator[SeriesSource]:
-    """Yield the sources of usage. Add new sources here."""
-    home, node = Home.from_environ().root, arguments.node
-    if arguments.kubelet:
-        account: Path = arguments.service_account
-        namespace = (account / "namespace").read_text().strip()
-        yield KubeletSource(
-            arguments.kubelet,
-            arguments.kubelet_port,
-            account / "token",
-            ca=None if arguments.kubelet_insecure else arguments.kubelet_ca or account / "ca.crt",
-            timeout_seconds=arguments.kubelet_timeout,
-            workers=WorkerPods(namespace, arguments.release),
-            node=node,
-        )
-    else:
-        yield ProcessSource(home, node)
-    if pressure.is_counted():
-        yield PressureSource(node)
-    if gpu.driver_is_present():
-        yield GpuSource(home, node)
-
-
 def main() -> int:
     """Serve until SIGTERM or SIGINT, and return the exit code."""
     arguments = _parse_arguments()
@@ -103,13 +82,36 @@ def main() -> int:
 
     # Blocked before threads start, so that the signals wait until sigwait accepts them.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    home, node = Home.from_environ().root, arguments.node
+    sources: list[SeriesSource] = []
+    if arguments.kubelet:
+        account: Path = arguments.service_account
+        try:
+            namespace = (account / "namespace").read_text().strip()
+        except OSError as error:
+            log.error("cannot read the service account: %s", error)
+            return 1
+        ca = None if arguments.kubelet_insecure else arguments.kubelet_ca or account / "ca.crt"
+        sources.append(
+            KubeletSource(
+                arguments.kubelet,
+                arguments.kubelet_port,
+                account / "token",
+                ca,
+                arguments.kubelet_timeout,
+                WorkerPods(namespace, arguments.release),
+                node,
+            )
+        )
+    else:
+        sources.append(ProcessSource(home, node))
+    if pressure.is_counted():
+        sources.append(PressureSource(node))
+    if gpu.driver_is_present():
+        sources.append(GpuSource(home, node))
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
-    try:
-        registry.register(UsageCollector(_create_sources(arguments)))
-    except OSError as error:
-        log.error("cannot read the service account: %s", error)
-        return 1
+    registry.register(UsageCollector(sources))
     try:
         server = serve_metrics(arguments.port, arguments.host, registry)
     except OSError as error:

@@ -6,7 +6,7 @@ name of their metric, and only the exported ones are parsed.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,10 +50,8 @@ class Figure:
     """Unix seconds; None if cAdvisor reports no time, as for constants."""
 
 
-def parse(pieces: Iterable[bytes], workers: WorkerPods, node: str) -> list[ExportedSample]:
+def parse(lines: Iterable[bytes], workers: WorkerPods, node: str) -> list[ExportedSample]:
     """Return the samples of the worker pods and of the node, each with cAdvisor's own time.
-
-    ``pieces`` are parts of the response, cut anywhere.
 
     Raises:
         SourceError: the response is incomplete, or not cAdvisor's.
@@ -64,8 +62,8 @@ def parse(pieces: Iterable[bytes], workers: WorkerPods, node: str) -> list[Expor
     figures = defaultdict(lambda: defaultdict(Figure))
     # Skips most lines of a full node: other metrics, other pods, and sandboxes.
     of_workers = f'pod="{workers.release}{_INFIX}'.encode()
-    for text_line in _lines(pieces):
-        name, _, rest = text_line.partition(b"{")
+    for line in lines:
+        name, _, rest = line.partition(b"{")
         if name in _MACHINE:
             machine[_MACHINE[name]] = parse_line(rest)[1].value
             continue
@@ -107,11 +105,3 @@ def parse_line(rest: bytes) -> tuple[dict[str, str], Figure]:
         return dict(_LABEL.findall(labels.decode())), Figure(float(value), time)
     except ValueError as error:
         raise SourceError(f"the response is not in Prometheus's text format: {error}") from error
-
-
-def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the complete lines. An incomplete last line is dropped."""
-    rest = b""
-    for piece in pieces:
-        *lines, rest = (rest + piece).split(b"\n")
-        yield from lines

@@ -23,6 +23,7 @@ PATH = "/metrics/cadvisor"
 
 # Limit on a response, so that it cannot fill the memory: ten times the size for 250 pods.
 MAX_BYTES = 100_000_000
+PIECE_BYTES = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class KubeletSource:
                 connection.connect()
                 with _hanging_up(connection.sock, deadline):
                     connection.request("GET", PATH, headers=headers)
-                    samples = parse(_body(connection.getresponse()), self.workers, self.node)
+                    samples = parse(_lines(connection.getresponse()), self.workers, self.node)
             if time.monotonic() >= deadline:  # the end may be caused by the timer
                 raise TimeoutError
             return samples
@@ -99,13 +100,15 @@ def _hanging_up(sock: socket.socket, deadline: float) -> Iterator[None]:
         timer.cancel()
 
 
-def _body(response: HTTPResponse) -> Iterator[bytes]:
+def _lines(response: HTTPResponse) -> Iterator[bytes]:
+    """Yield the complete lines of a response. An incomplete last line is dropped."""
     if response.status != HTTPStatus.OK:
         reason = response.read(300).decode(errors="replace").strip()
         raise SourceError(f"{response.status} {response.reason}: {reason}")
-    received = 0
-    while piece := response.read(1 << 18):
-        yield piece
+    received, rest = 0, b""
+    while piece := response.read(PIECE_BYTES):
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from lines
         received += len(piece)
         if received > MAX_BYTES:
             raise SourceError(f"response too large: more than {MAX_BYTES / 1e6:.0f} MB")

@@ -19,7 +19,7 @@ machine_memory_bytes{boot_id="b",machine_id="m",system_uuid="s"} 1.6e+10
 
 
 def read(text: bytes, release: str = RELEASE) -> list[ExportedSample]:
-    return parse([text], WorkerPods(NAMESPACE, release), "node1")
+    return parse(text.splitlines(), WorkerPods(NAMESPACE, release), "node1")
 
 
 def values(
@@ -69,14 +69,18 @@ def test_a_real_kubelets_text_is_read_without_double_counting() -> None:
     assert values(samples, series.PROCESSES)[ONE, "worker"][0] == 1
     assert values(samples, series.MEMORY_LIMIT) == {(ZERO, "worker"): (128 << 20, None)}
     # The interfaces of a pod (here eth0, net1 and net2) are added up, and shown for its worker.
-    received = {(ZERO, "worker"): (4916, 1795246980.05)}
-    received |= {(ONE, "worker"): (4466 + 656 + 656, 1795246970.196)}
-    assert values(samples, series.NETWORK_RECEIVE) == received
-    assert values(samples, series.NETWORK_TRANSMIT).keys() == received.keys()
+    traffic = {(ZERO, "worker"): (4916, 1795246980.05)}
+    traffic |= {(ONE, "worker"): (4466 + 656 + 656, 1795246970.196)}
+    assert values(samples, series.NETWORK_RECEIVE) == traffic
+    assert values(samples, series.NETWORK_TRANSMIT).keys() == traffic.keys()
 
 
 def used(value: str, **labels: str) -> bytes:
     return line(series.CPU_USAGE, value, **labels)
+
+
+def received(interface: str) -> bytes:
+    return line(series.NETWORK_RECEIVE, "7 2000", interface=interface)
 
 
 OLD, NEW = used("100 5000", id="/kubepods/pod1/old"), used("0.5 6000", id="/kubepods/pod1/new")
@@ -89,20 +93,16 @@ OLD, NEW = used("100 5000", id="/kubepods/pod1/old"), used("0.5 6000", id="/kube
         (used("0.25 2000", cpu="cpu00") + used("0.5 2000", cpu="cpu01"), (0.75, 2)),
         (OLD + NEW, (0.5, 6)),
         (NEW + OLD, (0.5, 6)),
+        (received("lo") + received("eth0"), (7, 2)),
     ],
-    ids=["pod and sandbox", "two cores", "restarted", "restarted, new first"],
+    ids=["pod and sandbox", "two cores", "restarted", "restarted, new first", "loopback"],
 )
-def test_a_container_is_shown_once_with_all_its_cores(
+def test_a_container_is_shown_once_with_all_its_cores_and_interfaces(
     lines: bytes, usage: tuple[float, float] | None
 ) -> None:
     shown = {(ZERO, "worker"): usage} if usage else {}
-    assert values(read(lines + MACHINE), series.CPU_USAGE) == shown
-
-
-def test_the_loopback_interface_is_left_out() -> None:
-    lines = (line(series.NETWORK_RECEIVE, "7 2000", interface=name) for name in ("lo", "eth0"))
-    received = values(read(b"".join(lines) + MACHINE), series.NETWORK_RECEIVE)
-    assert received == {(ZERO, "worker"): (7, 2)}
+    samples = read(lines + MACHINE)
+    assert values(samples, series.CPU_USAGE) | values(samples, series.NETWORK_RECEIVE) == shown
 
 
 def test_throttling_and_pressure_of_a_container_are_read() -> None:
@@ -138,18 +138,12 @@ def test_only_the_workers_of_the_release_are_shown(namespace: str, pod: str, sho
         b"",
         b"\n",
         MACHINE.splitlines(keepends=True)[1],
-        MACHINE.removesuffix(b"\n"),
         TEXT[: TEXT.index(b"# TYPE machine_cpu_cores")],
     ],
 )
 def test_an_incomplete_text_is_refused(text: bytes) -> None:
     with pytest.raises(SourceError, match="incomplete response"):
         read(text)
-
-
-def test_a_text_may_be_split_anywhere() -> None:
-    pieces = (TEXT[start : start + 7] for start in range(0, len(TEXT), 7))
-    assert parse(pieces, WorkerPods(NAMESPACE, RELEASE), "node1") == read(TEXT)
 
 
 @pytest.mark.parametrize(

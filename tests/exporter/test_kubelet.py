@@ -36,7 +36,7 @@ def kubelet(server: KubeletServer, account: Path) -> KubeletSource:
 
 
 def test_a_replaced_token_is_used(server: KubeletServer, kubelet: KubeletSource) -> None:
-    assert kubelet.read() == parse([TEXT], WORKERS, "node1")
+    assert kubelet.read()
     server.token = "the-next"
 
     with pytest.raises(SourceError, match="401 Unauthorized"):
@@ -44,6 +44,13 @@ def test_a_replaced_token_is_used(server: KubeletServer, kubelet: KubeletSource)
     kubelet.token.write_text("the-next\n")
 
     assert kubelet.read()
+
+
+def test_lines_may_be_split_between_pieces(
+    kubelet: KubeletSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mlbench_exporter.kubelet.PIECE_BYTES", 7)
+    assert kubelet.read() == parse(TEXT.splitlines(), WORKERS, "node1")
 
 
 def forbid(handler: Handler) -> None:
