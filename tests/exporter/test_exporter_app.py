@@ -2,10 +2,9 @@
 
 import os
 import signal
-import subprocess
+import socket
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests.support.certificates import Certificates
@@ -74,19 +73,23 @@ def test_a_kubelets_certificate_is_verified_by_default(
     assert up == [0, 1, 1]
 
 
-def test_missing_options_for_a_kubelet_are_named(tmp_path: Path) -> None:
-    def run(*options: str) -> subprocess.CompletedProcess[str]:
-        command = [*COMMAND, "0", "--kubelet", "127.0.0.1", *options]
-        return run_text(command)
+@pytest.mark.parametrize(
+    ("options", "code", "problem"),
+    [
+        (["0", "--kubelet", "127.0.0.1"], 2, "--kubelet: needs --release"),
+        (["0", "--kubelet", "h", "--release", "r", "--service-account", "/no"], 1, "/no/namespace"),
+        (["PORT"], 1, "cannot listen on 127.0.0.1:PORT"),
+    ],
+    ids=["no release", "no account", "port in use"],
+)
+def test_an_impossible_start_is_explained(options: list[str], code: int, problem: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as in_use:
+        port = str(in_use.getsockname()[1])
+        done = run_text([*COMMAND, *(option.replace("PORT", port) for option in options)])
 
-    without_release = run()
-    without_account = run("--release", RELEASE, "--service-account", str(tmp_path))
-
-    assert without_release.returncode == 2
-    assert "--kubelet: needs --release" in without_release.stderr
-    assert without_account.returncode == 1
-    assert str(tmp_path / "namespace") in without_account.stderr
-    assert "Traceback" not in without_account.stderr
+    assert done.returncode == code
+    assert problem.replace("PORT", port) in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
@@ -97,13 +100,3 @@ def test_a_signal_ends_it_cleanly(tmp_path: Path, stop: signal.Signals) -> None:
         _, rest = served.process.communicate(timeout=5)
 
     assert (served.process.returncode, rest) == (0, "")
-
-
-def test_a_port_in_use_is_reported(tmp_path: Path) -> None:
-    with exporter(tmp_path) as served:
-        port = str(httpx.URL(served.url).port)
-        second = run_text([*COMMAND, port])
-
-    assert second.returncode == 1
-    assert f"cannot listen on 127.0.0.1:{port}" in second.stderr
-    assert "Traceback" not in second.stderr
