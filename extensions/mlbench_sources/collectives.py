@@ -83,7 +83,6 @@ class _Watch:
         self._is_over = False
         self._is_on_host = True
         self._is_exchanging = False
-        self._computed_at = 0.0
         self._first_step_at = 0.0
 
     def timed(self, function: Callable[..., Any], phase: Phase) -> Callable[..., Any]:
@@ -102,29 +101,30 @@ class _Watch:
     def exchanging(self, init: Callable[..., None]) -> Callable[..., None]:
         """Return an ``__init__`` of DistributedDataParallel whose exchange is timed."""
 
+        # The engine calls back in this order: computed, DistributedDataParallel, exchanged.
+        def begin(_: object) -> None:
+            if not self._is_exchanging:
+                self._is_exchanging = True
+                self._queue(note_computed)
+
+        def note_computed() -> None:
+            computed_at = perf_counter()
+
+            def end() -> None:
+                self._is_exchanging = False
+                self._count("communication", perf_counter() - computed_at)
+
+            self._queue(end)
+
         @wraps(init)
         def init_timed(ddp: Any, *args: Any, **kwargs: Any) -> None:
             init(ddp, *args, **kwargs)
             trained = [p for p in ddp.module.parameters() if p.requires_grad]
             # The first and the last parameter, because a backward pass may skip one of them.
             for parameter in {id(p): p for p in (trained[0], trained[-1])}.values():
-                parameter.register_post_accumulate_grad_hook(self._begin_exchange)
+                parameter.register_post_accumulate_grad_hook(begin)
 
         return init_timed
-
-    def _begin_exchange(self, _: object) -> None:
-        # The engine calls back in this order: computed, DistributedDataParallel, exchanged.
-        if not self._is_exchanging:
-            self._is_exchanging = True
-            self._queue(self._note_computed)
-
-    def _note_computed(self) -> None:
-        self._computed_at = perf_counter()
-        self._queue(self._end_exchange)
-
-    def _end_exchange(self) -> None:
-        self._is_exchanging = False
-        self._count("communication", perf_counter() - self._computed_at)
 
     def _count(self, phase: Phase, seconds: float) -> None:
         # Data loading counts only during training, when gradients are enabled.

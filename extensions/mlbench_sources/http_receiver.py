@@ -326,7 +326,8 @@ class _Conversation(BaseHTTPRequestHandler):
         self._patience = _Patience(self.connection, _PATIENCE_SECONDS, note)
         self.rfile = io.BufferedReader(self._patience)
 
-    def _respond(self) -> None:
+    def do_POST(self) -> None:
+        """Respond to a request."""
         answer = self._answer()
         body = json.dumps(answer.body).encode()
         self.send_response_only(answer.status)
@@ -337,8 +338,7 @@ class _Conversation(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    # The methods that http.server calls.
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _respond  # noqa: N815
+    do_GET = do_PUT = do_PATCH = do_DELETE = do_POST  # noqa: N815
 
     def log_message(self, *_: object) -> None:
         """Do not log requests."""
@@ -348,7 +348,11 @@ class _Conversation(BaseHTTPRequestHandler):
         if "Transfer-Encoding" in self.headers or not re.fullmatch("[0-9]{1,18}", length):
             self.close_connection = True
             return refusal(HTTPStatus.LENGTH_REQUIRED, "a request must have a Content-Length")
-        if not self._shows_token():
+        scheme, _, token = self.headers.get("Authorization", "").partition(" ")
+        if scheme == "Basic":
+            with suppress(ValueError):
+                token = b64decode(token).decode().partition(":")[2]
+        if not hmac.compare_digest(token.encode(), self.server.token.encode()):
             self._read(int(length), at_most=0)
             words = "this server needs the token that the agent has put into the environment"
             return refusal(HTTPStatus.UNAUTHORIZED, words)
@@ -367,13 +371,6 @@ class _Conversation(BaseHTTPRequestHandler):
     def _caller(self) -> ProcessRank | None:
         server = self.connection.getsockname()
         return callers.caller(self.client_address, server, self.server.root)
-
-    def _shows_token(self) -> bool:
-        scheme, _, token = self.headers.get("Authorization", "").partition(" ")
-        if scheme == "Basic":
-            with suppress(ValueError):
-                token = b64decode(token).decode().partition(":")[2]
-        return hmac.compare_digest(token.encode(), self.server.token.encode())
 
     def _read(self, length: int, at_most: int) -> bytes | None:
         if length <= at_most:

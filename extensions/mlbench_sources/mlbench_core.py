@@ -6,7 +6,6 @@ metadata contains the epoch. ``hook/sitecustomize.py`` directs the library to th
 
 import os
 import re
-import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -92,9 +91,16 @@ class Reports:
             raise ValueError(f"name: a text of 1 to {MAX_METRIC_NAME_LENGTH} characters")
         match = _NAME.fullmatch(name)
         metric, rank = match.groups() if match else (name, "")
-        # Without a rank, the value belongs to the worker's own rank.
-        place: dict[str, object] = {"time": _time(posted.get("date"))}
-        if rank:
+        date = posted.get("date")
+        try:
+            posted_at = datetime.fromisoformat(date) if date is not None else datetime.now(UTC)
+        except ValueError:
+            words = f"date: a date such as 2026-03-01 09:21:30.5 (not {date!r:.40})"
+            raise ValueError(words) from None
+        if posted_at.tzinfo is None:
+            posted_at = posted_at.replace(tzinfo=UTC)
+        place: dict[str, object] = {"time": posted_at.timestamp()}
+        if rank:  # otherwise, the value belongs to the worker's own rank
             place["rank"] = rank
         for goal in _GOALS if metric == names.TASK_RESULT else ():
             if reached := goal.message.match(value):
@@ -117,13 +123,3 @@ class Reports:
         if posted.get("cumulative") == "True":
             line["cumulative"] = True
         yield line
-
-
-def _time(date: str | None) -> float:
-    if date is None:
-        return time.time()
-    try:
-        read = datetime.fromisoformat(date)
-    except ValueError:
-        raise ValueError(f"date: a date such as 2026-03-01 09:21:30.5 (not {date!r:.40})") from None
-    return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()

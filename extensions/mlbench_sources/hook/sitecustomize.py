@@ -164,14 +164,6 @@ def _import_extension(name: str) -> "Any":
         sys.path[:] = path
 
 
-def _time_communication() -> None:
-    """Time the communication of code that does not do so (``mlbench_sources/collectives.py``)."""
-    if sys.version_info < (3, 11):  # noqa: UP036 - the user's Python
-        _note_untimed("untimed_python_ranks")
-        return
-    _ends.append(_import_extension("mlbench_sources.collectives").watch(_note_untimed))
-
-
 def _respond_with_profile(request: object, response: object) -> None:
     """Profile this process (``mlbench_diagnosis/torch_profile.py``)."""
     _import_extension("mlbench_diagnosis.torch_profile").respond(request, response)
@@ -189,7 +181,7 @@ def _say_untimed(distributed: "Any") -> None:
 
 
 def _show_collectives(c10d: "Any") -> None:
-    """Start a server of a process's collectives once it has a process group."""
+    """Time the communication of a process, and serve its collectives, in a process group."""
     update = getattr(c10d, "_update_default_pg", None)
     if update is None:  # another version of PyTorch
         return
@@ -204,7 +196,11 @@ def _show_collectives(c10d: "Any") -> None:
         is_timed = os.environ.get("MLBENCH_TIME_COMMUNICATION") != "0" and not times_itself
         if group is not None and is_timed and not _ends:
             try:
-                _time_communication()
+                if sys.version_info < (3, 11):  # noqa: UP036 - the user's Python
+                    _note_untimed("untimed_python_ranks")
+                else:
+                    watch = _import_extension("mlbench_sources.collectives").watch
+                    _ends.append(watch(_note_untimed))
             except Exception as error:
                 print("mlbench: communication is not timed:", repr(error), file=sys.stderr)
         if group is not None and os.getpid() not in _serving:
