@@ -63,7 +63,7 @@ def profile(attempt: Attempt, root: int | None, seconds: int) -> tuple[ProfileRe
     began = time.time()
     tool: Tool = ""
     content, problem = b"", ""
-    tables = tuple[CodeLine, ...](), tuple[Operator, ...]()
+    lines, table = tuple[CodeLine, ...](), tuple[Operator, ...]()
     try:
         if socket := _find_pytorch(attempt.diagnosis):
             tool = "pytorch"
@@ -73,7 +73,13 @@ def profile(attempt: Attempt, root: int | None, seconds: int) -> tuple[ProfileRe
                 raise OSError(f"seconds: its worker has memory left to profile {fits} s by PyTorch")
             with attempt.profiling():
                 sampled, base, content = _record_by_pytorch(socket, seconds)
-            tables = _pytorch_tables(sampled, base, content)
+            with gzip.open(io.BytesIO(content), "rt", errors="replace") as file:
+                pieces = iter(lambda: file.read(_PIECE_BYTES), "")
+                trace = operators.Trace(operators.trace_events(pieces))
+            times = [(at - base) / 1e3 for at in sampled.times]
+            active = trace.operators_at(sampled.thread, times), trace.exchanges_at(times)
+            samples = map(Sample, sampled.seconds, sampled.stacks, *active)
+            lines, table = lines_of(samples), trace.operators()
         else:
             python, program = _find_python(root), find_spy()
             if program is None:
@@ -84,13 +90,19 @@ def profile(attempt: Attempt, root: int | None, seconds: int) -> tuple[ProfileRe
             tool = "py-spy"
             with attempt.profiling():
                 content = _record_by_spy(program, python, seconds)
-            tables = _spy_tables(content, python, seconds)
+            threads = speedscope_samples(json.loads(gzip.decompress(content)))
+            main = f"Process {python} Thread {python} "
+            [python_samples] = [threads[name] for name in threads if name.startswith(main)]
+            # py-spy samples less often if it gets too little time.
+            scale = seconds / sum(sample.seconds for sample in python_samples)
+            scaled = (replace(sample, seconds=sample.seconds * scale) for sample in python_samples)
+            of_all = chain.from_iterable(threads.values())
+            lines, table = lines_of(scaled), operators.of_samples(of_all)
     except (OSError, http.client.HTTPException, subprocess.TimeoutExpired) as error:
         problem = str(error)[:MAX_TEXT_LENGTH] or type(error).__name__
     except (ValueError, TypeError, LookupError, ArithmeticError):
         # Other versions of the profiler may respond with other files.
         problem = f"the profile of {tool} is malformed"
-    lines, table = tables
     problem = "" if content else problem
     return ProfileResult(tool, began, time.time(), problem, table, lines), content
 
@@ -156,18 +168,6 @@ def _record_by_pytorch(socket: Path, seconds: int) -> tuple[SampledThread, int, 
         return sampled, base, _compressed(io.BytesIO(head), response)
 
 
-def _pytorch_tables(
-    sampled: SampledThread, base: int, content: bytes
-) -> tuple[tuple[CodeLine, ...], tuple[Operator, ...]]:
-    with gzip.open(io.BytesIO(content), "rt", errors="replace") as file:
-        pieces = iter(lambda: file.read(_PIECE_BYTES), "")
-        trace = operators.Trace(operators.trace_events(pieces))
-    times = [(at - base) / 1e3 for at in sampled.times]
-    active = trace.operators_at(sampled.thread, times), trace.exchanges_at(times)
-    samples = map(Sample, sampled.seconds, sampled.stacks, *active)
-    return lines_of(samples), trace.operators()
-
-
 def _record_by_spy(program: str, pid: int, seconds: int) -> bytes:
     """Return py-spy's profile of a process and its descendants, which keep running."""
     with NamedTemporaryFile(suffix=".json") as file:
@@ -187,18 +187,6 @@ def _record_by_spy(program: str, pid: int, seconds: int) -> bytes:
                 return content
     last_line = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
     raise OSError(f"py-spy failed: {last_line}")
-
-
-def _spy_tables(
-    content: bytes, python: int, seconds: int
-) -> tuple[tuple[CodeLine, ...], tuple[Operator, ...]]:
-    threads = speedscope_samples(json.loads(gzip.decompress(content)))
-    main = f"Process {python} Thread {python} "
-    [samples] = [threads[name] for name in threads if name.startswith(main)]
-    # py-spy samples less often if it gets too little time.
-    scale = seconds / sum(sample.seconds for sample in samples)
-    lines = lines_of(replace(sample, seconds=sample.seconds * scale) for sample in samples)
-    return lines, operators.of_samples(chain.from_iterable(threads.values()))
 
 
 def _compressed(*sources: BinaryIO | http.client.HTTPResponse) -> bytes:
