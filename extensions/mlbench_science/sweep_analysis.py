@@ -32,7 +32,6 @@ from mlbench.evaluation import statistics
 from mlbench.evaluation.statistics import (
     CONFIDENCE,
     Interval,
-    LogMean,
     doubled_ranks,
     log_mean,
     t_quantile,
@@ -130,7 +129,11 @@ def crossings(runs: Sequence[Timed]) -> tuple[Crossing, ...]:
                 possible_means: list[float] = []
                 if len(times) >= max(len(seconds), statistics.ENOUGH):
                     estimate = log_mean(times)
-                    possible_means = [_draw(estimate, random) for _ in range(1000)]
+                    for _ in range(1000):
+                        chi_squared = random.gammavariate(estimate.freedom / 2, 2)
+                        spread = math.sqrt(chi_squared / estimate.freedom)
+                        error = estimate.error * random.gauss(0.0, 1.0) / spread
+                        possible_means.append(estimate.value + error)
                 logs[algorithm][bandwidth] = _Logs(mean, possible_means)
         for below, above in permutations(logs, 2):
             distinct += _crossings(where, (below, above), logs)
@@ -170,12 +173,6 @@ class _Logs:
     mean: float
     drawn: Sequence[float]
     """Possible means, given the runs; empty for too few runs, or a missed target."""
-
-
-def _draw(estimate: LogMean, random: Random) -> float:
-    """Draw a possible logarithm of a mean, given the runs."""
-    spread = math.sqrt(random.gammavariate(estimate.freedom / 2, 2) / estimate.freedom)
-    return estimate.value + estimate.error * random.gauss(0.0, 1.0) / spread
 
 
 def _crossings(
@@ -253,9 +250,26 @@ def importances(
 ) -> tuple[tuple[Importance, ...], str]:
     """Return the correlations of the runs' figure with the options, strongest first, in words too.
 
-    With ``by_time``, the figure is a time, and a run without it missed its target.
+    A numeric option has one correlation, and each value of another option has its own. With
+    ``by_time``, the figure is a time, and a run without it missed its target.
     """
-    correlations = _correlations(axes, points, by_time=by_time)
+    shown = [point for point in points if by_time or point.figure is not None]
+    figures = [math.inf if point.figure is None else point.figure for point in shown]
+    correlations = []
+    for i, axis in enumerate(axes):
+        settings = [point.values[i] for point in shown]
+        if axis.numbers:
+            number = dict(zip(axis.values, axis.numbers, strict=True))
+            levels = {"": [number[value] for value in settings]}
+        else:
+            # With two values, the presence of one is the absence of the other.
+            values = axis.values[1:] if len(axis.values) == 2 else axis.values
+            levels = {value: [float(setting == value) for setting in settings] for value in values}
+        for value, numbers in levels.items():
+            rho = spearman(numbers, figures)
+            if rho is not None:
+                ends = interval(rho, len(shown))
+                correlations.append(Importance(axis.key, value, rho, *ends, len(shown)))
     strongest_first = tuple(sorted(correlations, key=lambda item: -abs(item.correlation)))
     return strongest_first, _describe(strongest_first)
 
@@ -279,27 +293,6 @@ def interval(rho: float, runs: int) -> Interval:
     width = t_quantile((1 + CONFIDENCE) / 2, runs - 2) * error
     low, high = (math.tanh(math.atanh(middle) + off) for off in (-width, width))
     return (low if rho > -1 else -1.0), (high if rho < 1 else 1.0)
-
-
-def _correlations(
-    axes: Sequence[Axis], points: Sequence[SetPoint], *, by_time: bool
-) -> Iterator[Importance]:
-    """Yield the correlation of the figure with each numeric axis, and each value of the others."""
-    shown = [point for point in points if by_time or point.figure is not None]
-    figures = [math.inf if point.figure is None else point.figure for point in shown]
-    for i, axis in enumerate(axes):
-        settings = [point.values[i] for point in shown]
-        if axis.numbers:
-            number = dict(zip(axis.values, axis.numbers, strict=True))
-            levels = {"": [number[value] for value in settings]}
-        else:
-            # With two values, the presence of one is the absence of the other.
-            values = axis.values[1:] if len(axis.values) == 2 else axis.values
-            levels = {value: [float(setting == value) for setting in settings] for value in values}
-        for value, numbers in levels.items():
-            rho = spearman(numbers, figures)
-            if rho is not None:
-                yield Importance(axis.key, value, rho, *interval(rho, len(shown)), len(shown))
 
 
 def _describe(importances: Sequence[Importance]) -> str:
