@@ -54,7 +54,22 @@ arguments = TrainingArguments("mine")
 assert (arguments.output_dir, arguments.seed) == ("mine", 42)
 print(arguments.report_to, INTEGRATION_TO_CALLBACK["mlbench-by-default"])
 """
-
+# Minimal PyTorch and JAX packages, each with a function that joins other processes.
+_TORCH = {
+    "__init__.py": "",
+    "distributed/__init__.py": "from torch.distributed.distributed_c10d import *",
+    "distributed/distributed_c10d.py": """
+def _update_default_pg(group): pass
+def init_process_group(): _update_default_pg("all")
+""",
+}
+_JOIN = "from torch.distributed import init_process_group; init_process_group()"
+_JAX = {
+    "__init__.py": "import jax.distributed",
+    "distributed.py": "from jax._src.distributed import initialize as initialize",
+    "_src/__init__.py": "",
+    "_src/distributed.py": "def initialize(processes): print(processes)",
+}
 
 Python = Callable[[str, Path], tuple[str, str]]
 
@@ -67,10 +82,11 @@ def agent() -> Iterator[HttpReceiver]:
 
 
 @pytest.fixture
-def python(agent: HttpReceiver, monkeypatch: pytest.MonkeyPatch) -> Python:
+def python(agent: HttpReceiver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Python:
     """A function that runs code with the hook and returns its stdout and stderr."""
     # An earlier task in this process may have set it.
     monkeypatch.delenv(names.ENV_TIME_COMMUNICATION, raising=False)
+    monkeypatch.setenv(names.ENV_METRICS_FILE, str(tmp_path / "metrics"))
 
     def run(code: str, folder: Path) -> tuple[str, str]:
         environ = {**os.environ, **mlbench_core.variables({"PYTHONPATH": str(folder)}, agent)}
@@ -132,23 +148,33 @@ print(TYPE, hasattr(numpy, "float"))
     assert python(code, folder) == ("<class 'float'> False\n", "")
 
 
+_UNKNOWN = "MLBench cannot record what this version of {} reports: "
+
+
 def test_an_unknown_version_of_mlbench_core_continues_with_one_warning(
     python: Python, tmp_path: Path
 ) -> None:
     changed = {"api.py": "class ApiClient: pass"}
     said, complaint = python("import mlbench_core.api; print(1)", library(tmp_path, **changed))
-    assert said == "1\n"
-    assert complaint.startswith("MLBench cannot record what this version of mlbench-core reports: ")
+    assert (said, complaint.count("\n")) == ("1\n", 1)
+    assert complaint.startswith(_UNKNOWN.format("mlbench-core"))
 
 
 def test_an_unknown_version_of_transformers_continues_with_one_warning(
     python: Python, tmp_path: Path
 ) -> None:
-    write(tmp_path, "transformers", _TRANSFORMERS)
-    said, complaint = python(_TRAIN, tmp_path)
+    said, complaint = python(_TRAIN, write(tmp_path, "transformers", _TRANSFORMERS))
     assert said == "mlbench-by-default <class 'TrainerCallback'>\n"
-    [words] = complaint.splitlines()
-    assert words.startswith("MLBench cannot record what this version of transformers reports: ")
+    assert complaint.startswith(_UNKNOWN.format("transformers"))
+    assert complaint.count("\n") == 1
+
+
+def test_an_unknown_version_of_torch_continues_with_one_warning(
+    python: Python, tmp_path: Path
+) -> None:
+    said, complaint = python(f"{_JOIN}; print(1)", write(tmp_path, "torch", _TORCH))
+    assert (said, complaint.count("\n")) == ("1\n", 1)
+    assert complaint.startswith("mlbench: communication is not timed: ")
 
 
 def test_transformers_before_5_keeps_its_default_reports(python: Python, tmp_path: Path) -> None:
@@ -162,50 +188,21 @@ def test_the_hook_has_the_syntax_of_python_3_6() -> None:
     ast.parse(_HOOK.read_text(), feature_version=(3, 6))
 
 
-_TORCH = {
-    "__init__.py": "",
-    "distributed/__init__.py": "from torch.distributed.distributed_c10d import *",
-    "distributed/distributed_c10d.py": """
-def _update_default_pg(group): pass
-def init_process_group(): _update_default_pg("all")
-""",
-}
-
-
-def test_an_old_python_is_reported_as_untimed(
-    python: Python, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("package", "files", "code", "field"),
+    [
+        (
+            "torch",
+            _TORCH,
+            f"import sys; sys.version_info = (3, 8); {_JOIN}; print(2)",
+            "untimed_python_ranks",
+        ),
+        ("jax", _JAX, "import jax; jax.distributed.initialize(2)", "untimed_jax_ranks"),
+    ],
+)
+def test_communication_that_cannot_be_timed_is_reported(
+    python: Python, tmp_path: Path, package: str, files: Mapping[str, str], code: str, field: str
 ) -> None:
-    write(tmp_path, "torch", _TORCH)
-    monkeypatch.setenv(names.ENV_METRICS_FILE, str(tmp_path / "metrics"))
-    code = "from torch.distributed import init_process_group; init_process_group()"
-    _, complaint = python(f"import sys; sys.version_info = (3, 8); {code}", tmp_path)
-    assert complaint == ""
+    assert python(code, write(tmp_path, package, files)) == ("2\n", "")
     [line] = map(json.loads, (tmp_path / "metrics").read_text().splitlines())
-    assert line["not_recorded"] == {"untimed_python_ranks": 1}
-
-
-def test_an_unknown_torch_continues_with_one_warning(
-    python: Python, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(tmp_path, "torch", _TORCH)
-    monkeypatch.setenv(names.ENV_METRICS_FILE, str(tmp_path / "metrics"))
-    code = "from torch.distributed import init_process_group; init_process_group(); print(1)"
-    said, complaint = python(code, tmp_path)
-    assert said == "1\n"
-    assert complaint.startswith("mlbench: communication is not timed: ")
-
-
-def test_jax_is_reported_as_untimed(
-    python: Python, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    jax = {
-        "__init__.py": "import jax.distributed",
-        "distributed.py": "from jax._src.distributed import initialize as initialize",
-        "_src/__init__.py": "",
-        "_src/distributed.py": "def initialize(processes): print(processes)",
-    }
-    write(tmp_path, "jax", jax)
-    monkeypatch.setenv(names.ENV_METRICS_FILE, str(tmp_path / "metrics"))
-    assert python("import jax; jax.distributed.initialize(2)", tmp_path) == ("2\n", "")
-    [line] = map(json.loads, (tmp_path / "metrics").read_text().splitlines())
-    assert line["not_recorded"] == {"untimed_jax_ranks": 1}
+    assert line["not_recorded"] == {field: 1}
