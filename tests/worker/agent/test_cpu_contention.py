@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,6 +45,7 @@ attempt.stop()
 attempt.ended.wait()
 print(attempt.file("metrics").read_text())
 """
+_SPIN = "while :; do :; done"
 
 
 def snapshot(at: float, running: float = 0.0, waiting: float = 0.0, busy: float = 0.0) -> Snapshot:
@@ -187,15 +189,20 @@ def test_training_begins_with_the_first_line(monkeypatch: pytest.MonkeyPatch) ->
     assert training.top == {}
 
 
+def interference_of_a_spinning_rank(folder: Path, core: str, **environ: str) -> dict[str, Any]:
+    """Run a rank that keeps a core busy, and return its report on the core's other programs."""
+    command = [sys.executable, "-c", _AGENT, str(folder), core, "sh", "-c", _SPIN]
+    text = subprocess.check_output(command, env=os.environ | environ)
+    return dict(json.loads(text)["interference"])
+
+
 def test_a_hog_on_its_core_disturbs_a_rank_and_is_reported(tmp_path: Path) -> None:
     core = str(max(os.sched_getaffinity(0)))
     hog = tmp_path / "hog"
     hog.symlink_to("/bin/sh")
-    spin = ("-c", "while :; do :; done")
-    with subprocess.Popen(["taskset", "-c", core, hog, *spin]) as disturbing:
-        text = subprocess.check_output([sys.executable, "-c", _AGENT, tmp_path, core, "sh", *spin])
+    with subprocess.Popen(["taskset", "-c", core, hog, "-c", _SPIN]) as disturbing:
+        report = interference_of_a_spinning_rank(tmp_path, core)
         disturbing.kill()
-    report = json.loads(text)["interference"]
     assert report["waiting_seconds"] > DISTURBED_SHARE * report["seconds"]
     assert "hog" in report["top"]
 
@@ -203,20 +210,19 @@ def test_a_hog_on_its_core_disturbs_a_rank_and_is_reported(tmp_path: Path) -> No
 def test_a_service_of_the_stack_is_not_counted_as_another_program(tmp_path: Path) -> None:
     core, home = str(max(os.sched_getaffinity(0))), Home(tmp_path / "home")
     home.make()
-    spin, program = "while :; do :; done", tmp_path / "service"
+    program = tmp_path / "service"
     program.symlink_to("/bin/sh")
     # Like the supervisor, start the service in a new session.
-    service = f"setsid {program} -c '{spin}' & wait"
-    command = [sys.executable, "-c", _AGENT, str(tmp_path), core, "sh", "-c", spin]
+    service = f"setsid {program} -c '{_SPIN}' & wait"
     with subprocess.Popen(["taskset", "-c", core, "sh", "-c", service]) as supervisor:
         home.supervisor_lock.write_text(str(supervisor.pid))
         wait_for(lambda: children(supervisor.pid), what="the service has started")
         try:
-            text = subprocess.check_output(command, env={**os.environ, ENV_HOME: str(home.root)})
+            environ = {ENV_HOME: str(home.root)}
+            report = interference_of_a_spinning_rank(tmp_path, core, **environ)
         finally:
             for pid in children(supervisor.pid):
                 os.kill(pid, signal.SIGKILL)
-    report = json.loads(text)["interference"]
     # The bound is low because other programs may have had the core most of the time.
     assert report["stack_waiting_seconds"] > 0.01 * report["seconds"]
     assert "service" not in report["top"]
