@@ -14,14 +14,7 @@ from mlbench.evaluation import official_rules
 from mlbench.evaluation.comparison import compare
 from mlbench.evaluation.official_rules import Entry
 from mlbench_mlperf import scoring
-from mlbench_mlperf.scoring import (
-    ReferencePoint,
-    Window,
-    choose,
-    find,
-    mean_of_runs,
-    prune,
-)
+from mlbench_mlperf.scoring import ReferencePoint, Window, choose, find, mean_of_runs, prune
 from tests.mlbench.evaluation.making import make_facts, make_result
 from tests.support.known import known
 

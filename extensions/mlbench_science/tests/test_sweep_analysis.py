@@ -102,9 +102,7 @@ def test_a_crossing_below_a_faster_algorithm_is_not_on_the_frontier() -> None:
 
 def test_profiles_have_the_ratio_to_the_fastest_algorithm() -> None:
     runs = _runs(
-        a={5: [9, 10, 50], 80: [30]},
-        b={5: [20], 80: [10]},
-        c={5: [12, None, None], 80: [15]},
+        a={5: [9, 10, 50], 80: [30]}, b={5: [20], 80: [10]}, c={5: [12, None, None], 80: [15]}
     )
     second, best, last = profiles(runs)
     assert (best.algorithm, best.ratios) == ("b", (1.0, 2.0))

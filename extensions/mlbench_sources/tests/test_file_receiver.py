@@ -62,11 +62,7 @@ class Followed:
         self.lines += lines
 
     def event_file(
-        self,
-        number: int = 0,
-        folder: Path | None = None,
-        ago: float = 0.0,
-        pid: int | None = None,
+        self, number: int = 0, folder: Path | None = None, ago: float = 0.0, pid: int | None = None
     ) -> Path:
         """Return a path for an event file, by default one of the run's process."""
         name = f"{int(time.time() - ago)}.{socket.gethostname()}.{pid or self.pid}.{number}"
@@ -215,9 +211,7 @@ def test_more_event_files_are_read_than_are_kept_open(followed: Followed) -> Non
     assert sorted(followed.values("loss")) == list(range(1200))
 
 
-def test_the_file_of_an_earlier_process_with_the_same_pid_is_not_read(
-    followed: Followed,
-) -> None:
+def test_the_file_of_an_earlier_process_with_the_same_pid_is_not_read(followed: Followed) -> None:
     followed.event_file(ago=60).write_bytes(records(1))
     followed.event_file(1).write_bytes(records(2))
     followed.wait_for(1)
@@ -261,9 +255,7 @@ def write_slowly(path: Path, environ: dict[str, str], seconds: float) -> subproc
 
 
 @pytest.mark.usefixtures("slow_search")
-def test_a_file_without_a_pid_belongs_to_the_process_that_has_it_open(
-    followed: Followed,
-) -> None:
+def test_a_file_without_a_pid_belongs_to_the_process_that_has_it_open(followed: Followed) -> None:
     time.sleep(0.3)
     write_slowly(unnumbered(followed.folder), environ_of(1), 0.5).wait()
     assert followed.end() == ""

@@ -5,10 +5,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from mlbench_sources.http_receiver import (
-    ReceiverRequest,
-    ReceiverResponse,
-)
+from mlbench_sources.http_receiver import ReceiverRequest, ReceiverResponse
 from mlbench_sources.mlbench_core import Reports
 from mlbench_worker.agent.sources import Line
 from tests.support.assignments import ASSIGNMENT

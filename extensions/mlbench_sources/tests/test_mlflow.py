@@ -139,9 +139,7 @@ def test_names_of_a_nested_run_have_its_name_as_prefix(tracking: Tracking) -> No
     assert "step" not in ask(tracking, "POST runs/log-metric", system).lines[0]
 
 
-def test_too_many_settings_of_nested_runs_are_skipped_with_a_warning(
-    tracking: Tracking,
-) -> None:
+def test_too_many_settings_of_nested_runs_are_skipped_with_a_warning(tracking: Tracking) -> None:
     for number in range(30):
         params = [{"key": f"p{one}", "value": "1"} for one in range(20)]
         batch = {"run_id": nested(tracking), "params": params}

@@ -17,9 +17,7 @@ from tests.worker.agent.conftest import git
 
 def state(command: str, folder: Path | None, offset: Offset | None = None) -> dict[str, object]:
     assignment = replace(
-        ASSIGNMENT,
-        command=tuple(shlex.split(command)),
-        working_dir=str(folder) if folder else None,
+        ASSIGNMENT, command=tuple(shlex.split(command)), working_dir=str(folder) if folder else None
     )
     return ReportedAttributes(os.environ).state(assignment, offset)
 

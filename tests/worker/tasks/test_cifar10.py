@@ -150,9 +150,7 @@ def test_blocks_match_the_figures_of_the_papers() -> None:
 
 
 @pytest.mark.parametrize("kind", [BlockV1, BlockV2])
-def test_the_shortcut_subsamples_and_pads_with_zeros(
-    kind: type[BlockV1 | BlockV2],
-) -> None:
+def test_the_shortcut_subsamples_and_pads_with_zeros(kind: type[BlockV1 | BlockV2]) -> None:
     block, x = kind(16, 32), torch.rand(2, 16, 8, 8)
     with torch.no_grad():
         block.conv2.weight.zero_()  # leaves only the shortcut
@@ -300,10 +298,7 @@ def test_a_missing_archive_is_downloaded_once_for_all_ranks(
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [
-        (None, "No such file"),
-        (b"cut", "what .* answered is not .*: its SHA-256 is .*; put the"),
-    ],
+    [(None, "No such file"), (b"cut", "what .* answered is not .*: its SHA-256 is .*; put the")],
 )
 def test_a_failed_download_shows_where_to_put_the_archive(
     content: bytes | None, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -68,9 +68,7 @@ def test_the_goal_is_reached(
 
 def test_ridge_explains_the_variance_without_the_noise(tmp_path: Path) -> None:
     (rank,) = train(
-        tmp_path / "ridge",
-        1,
-        *("--model", "ridge", "--dataset", "regression", "--epochs", "8"),
+        tmp_path / "ridge", 1, *("--model", "ridge", "--dataset", "regression", "--epochs", "8")
     )
     assert len(rank.series("val_global_R2")) == 8, "the training ended early"
     # The targets have a variance of about 1, and the noise has a hundredth of it.
@@ -83,9 +81,7 @@ def test_ridge_explains_the_variance_without_the_noise(tmp_path: Path) -> None:
     assert settings["goal"] is None
 
 
-def test_the_model_depends_on_the_seed_and_not_on_the_number_of_workers(
-    tmp_path: Path,
-) -> None:
+def test_the_model_depends_on_the_seed_and_not_on_the_number_of_workers(tmp_path: Path) -> None:
     epochs = ("--epochs", "2", "--goal", "100")
     alone = train(tmp_path / "one", 1, *epochs)
     two = train(tmp_path / "two", 2, *epochs)
@@ -181,10 +177,7 @@ def test_the_deadline_ends_the_training_after_an_evaluation(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (
-            ("--dataset", "unknown"),
-            "data set unknown: no file unknown (or with .xz, .bz2, .gz) in",
-        ),
+        (("--dataset", "unknown"), "data set unknown: no file unknown (or with .xz, .bz2, .gz) in"),
         (("--dataset", "regression"), "DataError: data set regression: a classification needs"),
         (("--batch-size", "1001"), "DataError: --batch-size must be at least 1"),
     ],

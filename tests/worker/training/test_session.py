@@ -53,9 +53,7 @@ def make_session(
 
 
 def make_trainer(
-    model: nn.Module,
-    session: Session,
-    schedule: Schedule = lambda step: 0.1,
+    model: nn.Module, session: Session, schedule: Schedule = lambda step: 0.1
 ) -> ImageTrainer:
     parameters = list(model.parameters()) or [nn.Parameter(torch.zeros(1))]
     optimizer = torch.optim.SGD(parameters, lr=1.0, fused=True)
@@ -121,9 +119,7 @@ def test_top_5_accuracy_counts_five_classes() -> None:
     assert (score.accuracy, score.accuracy5) == (25.0, 50.0)
 
 
-def test_only_training_updates_running_statistics(
-    data: Images,
-) -> None:
+def test_only_training_updates_running_statistics(data: Images) -> None:
     model = nn.Sequential(nn.BatchNorm2d(1), nn.Flatten(), nn.Linear(16, 2))
     trainer = make_trainer(model, make_session(Tracker({})))
     before = trainer.evaluate(data.batches(20)).loss

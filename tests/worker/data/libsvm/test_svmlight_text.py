@@ -67,10 +67,7 @@ def blocks_of(path: Path) -> list[tuple[int, bytes]]:
 
 @pytest.mark.parametrize(("ending", "compress"), [("", bytes), *_COMPRESS])
 def test_blocks_are_whole_lines(
-    tmp_path: Path,
-    ending: str,
-    compress: Callable[[bytes], bytes],
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, ending: str, compress: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mlbench_worker.data.libsvm.svmlight_text._BLOCK_BYTES", 100)
     text = b"".join(b"1 1:%d\n" % i for i in range(99)) + b"1 1:99"  # the last line has no newline
