@@ -181,7 +181,9 @@ class Tracking:
             "POST experiments/create": self._set_experiment,
             "GET experiments/get": self._set_experiment,
             "GET experiments/get-by-name": self._set_experiment,
-            "POST experiments/search": self._search_experiments,
+            "POST experiments/search": lambda _: ReceiverResponse(
+                {"experiments": [self._experiment()]}
+            ),
             # The data and models of a run are not recorded.
             "POST runs/log-inputs": lambda _: ReceiverResponse({}),
             "POST runs/outputs": lambda _: ReceiverResponse({}),
@@ -211,7 +213,14 @@ class Tracking:
         if call is None:
             words = f"MLBench records a run's values, parameters and tags; it has no {endpoint}"
             return refusal(HTTPStatus.NOT_FOUND, words, "ENDPOINT_NOT_FOUND")
-        return call(request.query if request.method == "GET" else request.fields())
+        fields = request.query if request.method == "GET" else request.fields()
+        for name in ("filter", "order_by") if endpoint.endswith("/search") else ():
+            if fields.get(name):
+                raise ValueError(
+                    f"{name}: MLBench searches without filter, the newest first"
+                    f" (got {fields[name]!r:.200}). Leave it out, and select among the results."
+                )
+        return call(fields)
 
     def _of(self, fields: Fields) -> _Run:
         """Return the run of a request; the worker's own if it is unknown."""
@@ -223,7 +232,6 @@ class Tracking:
         return {**run.fields(), "outputs": {"model_outputs": models}}
 
     def _search_runs(self, fields: Fields) -> ReceiverResponse:
-        _check_plain_search(fields)
         if fields.get("run_view_type") == "DELETED_ONLY":
             return ReceiverResponse({"runs": []})
         # The newest first, as in MLflow.
@@ -234,10 +242,6 @@ class Tracking:
         return ReceiverResponse(
             {"runs": page} | ({} if is_last else {"next_page_token": str(first + limit)})
         )
-
-    def _search_experiments(self, fields: Fields) -> ReceiverResponse:
-        _check_plain_search(fields)
-        return ReceiverResponse({"experiments": [self._experiment()]})
 
     def _create(self, fields: Fields) -> ReceiverResponse:
         tags = _pairs(fields, "tags")
@@ -353,16 +357,6 @@ def _shortened(texts: Mapping[str, str]) -> dict[str, str]:
     return {
         key[:_MAX_REMEMBERED_LENGTH]: text[:_MAX_REMEMBERED_LENGTH] for key, text in texts.items()
     }
-
-
-def _check_plain_search(fields: Fields) -> None:
-    """Raise a ValueError for a search with options that MLflow has, but MLBench does not."""
-    for name in ("filter", "order_by"):
-        if fields.get(name):
-            raise ValueError(
-                f"{name}: MLBench searches without filter, the newest first"
-                f" (got {fields[name]!r:.200}). Leave it out, and select among the results."
-            )
 
 
 def _whole(fields: Fields, name: str, otherwise: int) -> int:
