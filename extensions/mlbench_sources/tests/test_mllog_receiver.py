@@ -73,23 +73,22 @@ def goal(value: float, *, lower: bool) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(
-    ("benchmark", "value", "lower"),
-    [("resnet", 0.759, False), ("dlrmv4", 0.8, False), ("llama2_70b_lora", 0.925, True)],
+    ("benchmark", "direction", "lower"),
+    [
+        ("resnet", {}, False),
+        ("dlrmv4", {}, False),
+        ("llama2_70b_lora", {}, True),
+        ("resnet", {"lower_is_better": True}, True),
+    ],
 )
-def test_the_direction_of_a_target_depends_on_the_benchmark(
-    benchmark: str, value: float, lower: bool
+def test_the_direction_of_a_target_is_logged_or_that_of_the_benchmark(
+    benchmark: str, direction: dict[str, Any], lower: bool
 ) -> None:
-    lines = [line("submission_benchmark", value=benchmark), line("target_accuracy", value=value)]
+    target = line("target_accuracy", value=0.5, **direction)
+    lines = [line("submission_benchmark", value=benchmark), target]
     for order in (lines, lines[::-1]):
         records = read(*order, start("run_start", 10))
-        [found] = [record["goal"] for record in records if "goal" in record]
-        assert found == goal(value, lower=lower)
-
-
-def test_the_direction_logged_with_a_target_takes_precedence() -> None:
-    target = line("target_accuracy", value=0.5, lower_is_better=True)
-    records = read(line("submission_benchmark", value="resnet"), target)
-    assert records[-1]["goal"] == goal(0.5, lower=True)
+        assert [r["goal"] for r in records if "goal" in r] == [goal(0.5, lower=lower)]
 
 
 @pytest.mark.parametrize("benchmark", ["digits", None])
