@@ -123,31 +123,14 @@ if os.fork() == 0:
 """
 
 
-def kill_agent_of(folder: Path, command: list[str], count: int) -> list[int]:
-    """Kill an agent once it has ``count`` descendants; return their process ids."""
-    agent = subprocess.Popen(
-        [sys.executable, "-m", "tests.worker.agent.run_process", str(folder), *command]
-    )
-    stdout = folder / "stdout"
-    wait_for(lambda: stdout.exists() and len(pids(folder)) == count, what="all have begun")
-    agent.kill()
-    agent.wait()
-    return pids(folder)
-
-
 @pytest.mark.parametrize("kill", range(3))
 def test_a_killed_agent_ends_processes_outside_its_group(tmp_path: Path, kill: int) -> None:
-    left = kill_agent_of(tmp_path, python(_LEAVING), 3)
-    wait_for(lambda: all(gone(pid) for pid in left), 5, f"all are gone after kill {kill}")
-
-
-@pytest.mark.slow
-def test_a_killed_agent_ends_torchruns_ranks(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(f"{_SAY_PID}\n{_SLEEP}\n")
-    torchrun = str(Path(sys.executable).with_name("torchrun"))
-    command = ["--", torchrun, "--nproc-per-node=2", str(tmp_path / "train.py")]
-    left = kill_agent_of(tmp_path, command, 2)
-    wait_for(lambda: all(gone(pid) for pid in left), 5, "the ranks are gone")
+    agent = (sys.executable, "-m", "tests.worker.agent.run_process", str(tmp_path))
+    stdout = tmp_path / "stdout"
+    with subprocess.Popen([*agent, *python(_LEAVING)]) as killed:
+        wait_for(lambda: stdout.exists() and len(pids(tmp_path)) == 3, what="all have begun")
+        killed.kill()
+    wait_for(lambda: all(map(gone, pids(tmp_path))), 5, f"all are gone after kill {kill}")
 
 
 def test_the_next_agent_ends_only_processes_of_its_attempts(tmp_path: Path) -> None:
