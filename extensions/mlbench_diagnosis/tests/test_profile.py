@@ -51,7 +51,9 @@ def test_code_without_pytorch_is_profiled_with_py_spy(
     run = order_command(client, "hot", f"python {script}")
     wait_for(lambda: here("logs", "hot").out, what="it runs")
     try:
-        printed = here("profile", "hot", "--seconds", "1").output
+        printed = here("profile", "hot", "--seconds", "1", "-o", "hot.json.gz").output
+        content = json.loads(gzip.decompress((tmp_path / "hot.json.gz").read_bytes()))
+        assert "speedscope.app/file-format-schema" in content["$schema"]
         lines = [line.split() for line in printed.splitlines()]
         assert lines[1][:2] == ["hot.py:3", "while"]
         assert lines[1][-2:] == ["100", "%"]
@@ -62,3 +64,6 @@ def test_code_without_pytorch_is_profiled_with_py_spy(
         here("stop", "hot")
     ended = here("profile", "hot").refusal
     assert "is not running, so there is no process to profile" in ended
+    run_to_end(client, run)
+    disturbed = client.get_result(run.id).result().value.disturbed
+    assert any("; it was profiled for " in words for words in disturbed)

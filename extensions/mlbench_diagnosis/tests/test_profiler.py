@@ -3,7 +3,6 @@
 import gzip
 import json
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -109,26 +108,6 @@ def test_a_pytorch_profile_has_the_lines_of_the_code(
     assert max(event["ts"] + event["dur"] for event in stacks) >= calls[-1]["ts"] - 1e5
     lines = len(attempt.file("stdout").read_bytes())
     wait_for(lambda: len(attempt.file("stdout").read_bytes()) > lines, what="it goes on")
-
-
-def test_other_python_code_is_profiled_with_py_spy_and_the_profile_is_reported(
-    begin: Begin, tmp_path: Path
-) -> None:
-    script = tmp_path / "train.py"
-    script.write_text(_PYTHON)
-    attempt = begin("sh", "-c", f"{sys.executable} {script}; :")
-    before = time.time()
-    recorded, content = profile(attempt, attempt.pid, 1)
-    assert (recorded.tool, recorded.problem) == ("py-spy", "")
-    assert "speedscope.app/file-format-schema" in json.loads(gzip.decompress(content))["$schema"]
-    top = recorded.operators[0]
-    assert (top.name, top.calls) == ("hot (train.py)", None)
-    assert 0.3 < top.self_seconds < 1.5
-    end(attempt)
-    stated = json.loads(attempt.file("metrics").read_text().splitlines()[-1])["interference"]
-    [[began, ended]] = stated["profiled"]
-    assert before <= began
-    assert began + 0.9 <= ended <= recorded.ended_at
 
 
 def test_the_rank_is_profiled_and_not_its_launcher(begin: Begin, tmp_path: Path) -> None:
