@@ -115,7 +115,7 @@ def receiver(alertmanager_port: int, tmp_path: Path) -> Iterator[Scripted]:
             yield receiver
 
 
-def test_a_rank_that_stands_still_is_named_to_a_receiver_though_its_agent_answers(
+def test_a_stalled_rank_is_named_to_a_receiver_while_its_agent_responds(
     client: ApiClient, stack: Home, receiver: Scripted
 ) -> None:
     run = order_steps(client, "stalled", steps=100_000, rate=20)

@@ -22,7 +22,7 @@ def seconds(event: RunEvent) -> float:
     return datetime.fromisoformat(event.time).timestamp()
 
 
-def test_a_scheduled_kill_comes_at_its_second_and_the_run_goes_on(client: ApiClient) -> None:
+def test_a_scheduled_kill_is_on_time_and_the_run_resumes(client: ApiClient) -> None:
     for seed in count():
         first, second, *_ = fault_schedule(_TEXT, seed, 2)
         if 2 < first.seconds < 4 and first.rank == 1 and second.seconds > 90:

@@ -43,7 +43,9 @@ def given(tmp_path: Path) -> dict[str, bytes]:
     return files
 
 
-def test_of_a_run(client: ApiClient, stack: Home, tmp_path: Path, given: dict[str, bytes]) -> None:
+def test_files_of_a_run_survive_a_kill(
+    client: ApiClient, stack: Home, tmp_path: Path, given: dict[str, bytes]
+) -> None:
     _copy(tmp_path)
     run = _kill_while_it_ships(
         stack, lambda: order_command(client, "files", "sh copy.sh", working_dir=str(tmp_path))
@@ -51,7 +53,7 @@ def test_of_a_run(client: ApiClient, stack: Home, tmp_path: Path, given: dict[st
     _assert_sealed(stack, client, run, given)
 
 
-def test_of_a_recorded_job(
+def test_files_of_an_external_job_survive_a_kill(
     client: ApiClient, stack: Home, tmp_path: Path, given: dict[str, bytes]
 ) -> None:
     user = at_stack(stack, tmp_path / "user")

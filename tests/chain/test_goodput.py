@@ -48,7 +48,7 @@ with Tracker() as tracker:
 
 
 @pytest.mark.slow
-def test_a_kill_costs_what_it_is_known_to_have_cost(client: ApiClient, tmp_path: Path) -> None:
+def test_the_cost_of_a_kill_matches_the_recorded_times(client: ApiClient, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(_TRAINING)
     run = order_command(
         client,

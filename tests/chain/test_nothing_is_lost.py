@@ -20,7 +20,7 @@ from tests.support.known import known
 _MLBENCH = Path(sys.executable).with_name("mlbench")
 
 
-def test_none_is_lost(client: ApiClient) -> None:
+def test_no_sample_of_a_quick_run_is_lost(client: ApiClient) -> None:
     ordered = stacks.order_steps(client, "quick", steps=1000, rate=2000)
     ended = stacks.run_to_end(client, ordered)
     stacks.assert_complete(client, ended, steps=1000)

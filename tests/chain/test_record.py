@@ -98,7 +98,7 @@ with Tracker() as tracker:
 
 
 @pytest.mark.slow
-def test_what_torchrun_begins_anew_is_held_against_the_formula(
+def test_restarts_by_torchrun_agree_with_the_formula(
     client: ApiClient, stack: Home, tmp_path: Path
 ) -> None:
     """Whether each process is recorded, and restarts are attempts, or torchrun as a whole."""

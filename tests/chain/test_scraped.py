@@ -59,7 +59,9 @@ def test_the_texts_are_clean(stack: Home, promtool: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_worker_sends_is_limited_stated_and_counted(client: ApiClient, stack: Home) -> None:
+def test_the_bandwidth_of_a_worker_is_limited_reported_and_counted(
+    client: ApiClient, stack: Home
+) -> None:
     if client.get_info().result().value.limits.bandwidth is None:
         pytest.skip("no network namespaces here")
     size = str(256 << 10)

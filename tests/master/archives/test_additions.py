@@ -63,7 +63,7 @@ def test_later_samples_change_no_result(master: Master, run: Run, is_sealed_firs
     assert known_facts(master, run) == before
 
 
-def test_additions_are_counted_sealed_beside_the_run_and_named(master: Master, run: Run) -> None:
+def test_additions_are_counted_listed_and_sealed_separately(master: Master, run: Run) -> None:
     master.sealer.turn()
     for samples, value in enumerate((1.0, 2.0), start=1):
         for _ in range(2):  # the same again adds nothing
@@ -86,7 +86,7 @@ def test_additions_are_counted_sealed_beside_the_run_and_named(master: Master, r
     assert ".added.mlbench" in problem
 
 
-def test_a_sample_sent_again_is_no_addition(master: Master, run: Run) -> None:
+def test_a_repeated_post_of_an_earlier_sample_is_not_an_addition(master: Master, run: Run) -> None:
     ended = run.finished_at
     Run.update(finished_at=None).execute()
     add(master, run, 5.0)

@@ -34,7 +34,7 @@ def test_a_changed_file_is_found(master: Master) -> None:
     assert problem == "plots/loss.csv of rank 1 is not the file that its rank left"
 
 
-def test_a_list_that_says_otherwise_is_found(master: Master, tmp_path: Path) -> None:
+def test_a_forged_list_of_files_is_found(master: Master, tmp_path: Path) -> None:
     run = seal(master)
     forged = tmp_path / "forged"
     with opened(master.folder / str(run.archive)) as found:

@@ -83,7 +83,7 @@ def test_samples_of_a_lost_rank_become_additions(master: Master, run: Run) -> No
 
 
 @pytest.mark.parametrize("state", ["STARTED", "FAILED"])
-def test_logs_and_files_of_a_lost_rank_go_on(master: Master, run: Run, state: str) -> None:
+def test_logs_and_files_of_a_lost_rank_are_accepted(master: Master, run: Run, state: str) -> None:
     Run.update(state="STARTED").execute()
     assert ship(master, run, b"before\n", "stdout").status_code == 200
     lose(run)
@@ -99,7 +99,7 @@ def test_logs_and_files_of_a_lost_rank_go_on(master: Master, run: Run, state: st
     assert (file["name"], file["sha256"]) == ("a.txt", digest)
 
 
-def test_attempts_that_have_ended_take_what_a_lost_rank_has(master: Master, run: Run) -> None:
+def test_ended_attempts_accept_samples_of_a_lost_rank(master: Master, run: Run) -> None:
     lose(run)
     Run.update(state="STARTED", attempt=2, finished_at=None).execute()
     data = line(time.time(), acc=1.0)
@@ -109,7 +109,7 @@ def test_attempts_that_have_ended_take_what_a_lost_rank_has(master: Master, run:
     assert ship(master, run, data, rank=1).status_code == 409
 
 
-def test_other_pods_and_imported_runs_take_nothing(master: Master, run: Run) -> None:
+def test_other_pods_and_imported_runs_accept_nothing(master: Master, run: Run) -> None:
     assert ship(master, run, b"a\n").status_code == 409
     lose(run, pod_uid="another")
     assert ship(master, run, b"a\n").status_code == 409

@@ -60,7 +60,7 @@ def test_an_archive_answers_the_same_as_the_blocks_before(master: Master, run: R
     assert answers(master, run) == before
 
 
-def test_a_target_stated_late_was_reached_with_its_value(master: Master, run: Run) -> None:
+def test_a_target_that_is_set_late_may_have_been_reached_before(master: Master, run: Run) -> None:
     unknown = Run.update(target_reached_at=None, target_train_seconds=None)
     unknown.where(Run.id == run.id).execute()
     master.sealer.turn()
@@ -161,7 +161,7 @@ def test_missing_usage_is_sealed_if_the_archive_waits(master: Master, run: Run) 
         assert {name.pod for name in archive.series} == {"", POD}
 
 
-def test_what_prometheus_lost_or_never_had_is_sealed(master: Master, run: Run) -> None:
+def test_samples_that_prometheus_lacks_are_sealed(master: Master, run: Run) -> None:
     master.server.lose_everything()
     record(run, line(known(run.finished_at), last=1))
     assert not master.sealer.turn()
@@ -178,7 +178,7 @@ def test_what_prometheus_lost_or_never_had_is_sealed(master: Master, run: Run) -
     assert reload(run).archive_sha256 == digest
 
 
-def test_a_missing_archive_is_told(master: Master, run: Run) -> None:
+def test_a_missing_archive_is_reported(master: Master, run: Run) -> None:
     master.sealer.turn()
     shutil.rmtree(master.folder)
     assert reading.get_run(master.api, run).status_code == 200
@@ -203,7 +203,7 @@ def test_archives_go_with_their_runs_and_after_some_days(master: Master) -> None
         pass
 
 
-def test_sealed_or_active_runs_are_skipped(
+def test_sealed_and_active_runs_are_skipped(
     master: Master, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     master.sealer.turn()
@@ -213,7 +213,7 @@ def test_sealed_or_active_runs_are_skipped(
     assert reload(run).archive_problem == ""
 
 
-def test_secrets_of_a_command_are_told_nowhere(master: Master) -> None:
+def test_secrets_of_a_command_are_hidden_everywhere(master: Master) -> None:
     command = "python train.py --token hunter3 --lr 0.1"
     run = master.make_ended()
     own = {"benchmark": "", "command": command, "image": "local"}

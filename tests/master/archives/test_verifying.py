@@ -29,7 +29,9 @@ def sealed(master: Master) -> Run:
     return reload(run)
 
 
-def test_a_loss_is_reported(master: Master, sealed: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_that_prometheus_lost_are_reported(
+    master: Master, sealed: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert master.verify(sealed)["problems"] == []
     master.server.lose_everything()
     monkeypatch.setattr(sample_verification, "_MAX_RESENDS", 0)
@@ -39,7 +41,7 @@ def test_a_loss_is_reported(master: Master, sealed: Run, monkeypatch: pytest.Mon
     assert problem == f"Prometheus lacks samples: {counts}"
 
 
-def test_words_of_ones_own_are_no_part_of_what_is_sealed(master: Master, sealed: Run) -> None:
+def test_title_tags_and_note_are_not_sealed(master: Master, sealed: Run) -> None:
     words = {"title": "Another", "tags": ["paper"], "note": "Changed after its end."}
     assert master.api.simulate_patch(f"/api/runs/{sealed.id}/", json=words).status_code == 200
     assert master.verify(sealed)["problems"] == []
@@ -80,7 +82,7 @@ def test_an_archive_is_verified_while_it_is_written_again(
         ended.result()
 
 
-def test_a_damaged_archive_is_told_while_samples_arrive(
+def test_a_damaged_archive_is_reported_while_samples_arrive(
     master: Master, sealed: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verifying, "_REWRITTEN_SECONDS", 0.5)
@@ -103,7 +105,7 @@ def test_a_damaged_archive_is_told_while_samples_arrive(
     assert problems == [f"{sealed.archive} is not the archive that was written"]
 
 
-def test_a_run_without_archive_is_told(master: Master) -> None:
+def test_a_run_without_an_archive_is_reported(master: Master) -> None:
     assert master.verify(master.make_ended())["problems"] == ["it is not sealed yet: ask again"]
 
 

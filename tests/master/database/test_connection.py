@@ -170,7 +170,7 @@ def test_a_snapshot_sees_one_moment(database: Database, wrapped: bool) -> None:
         *("sqlite://", "sqlite:///:memory:", "sqlite:///in-which-folder.db"),
     ],
 )
-def test_a_url_of_no_database(url: str) -> None:
+def test_an_invalid_database_url(url: str) -> None:
     with pytest.raises(DatabaseURLError, match=r"sqlite:////PATH/TO/FILE or postgresql://"):
         connect(url)
 
@@ -218,7 +218,7 @@ def test_the_archives_beside_a_damaged_database_are_named(tmp_path: Path) -> Non
     )
 
 
-def test_a_server_that_is_away_is_told() -> None:
+def test_an_unreachable_server_is_reported() -> None:
     for use in (open_database, open_lease):
         message = "^cannot (open|reach) the database.*: connection "
         with pytest.raises(UnreachableDatabaseError, match=message):
@@ -256,7 +256,9 @@ def test_idle_threads_do_not_notice_a_restart(server: PostgresServer, on_server:
     assert Pod.select().count() == 4
 
 
-def test_a_full_disk_of_a_server(on_server: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_servers_full_disk_is_reported_and_remembered_for_a_while(
+    on_server: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said = 'could not extend file "base/5/1": No space left on device'
     with pytest.raises(OperationalError) as caught:
         on_server.execute_sql(f"DO $$ BEGIN RAISE '{said}' USING ERRCODE = '53100'; END $$")

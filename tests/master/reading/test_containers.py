@@ -44,7 +44,7 @@ def pod() -> str:
 
 
 @pytest.mark.usefixtures("way")
-def test_an_exporter_that_was_started_again_goes_on_with_the_series(
+def test_a_restarted_exporter_continues_the_series(
     writer: RemoteWriter, prometheus: PrometheusClient, pod: str
 ) -> None:
     scraped(writer, pod, 20_000, 1, instance="a:9400")
@@ -59,7 +59,7 @@ def test_an_exporter_that_was_started_again_goes_on_with_the_series(
 
 
 @pytest.mark.usefixtures("way")
-def test_several_containers_are_told_apart_by_what_differs(
+def test_several_containers_are_labelled_by_their_differences(
     writer: RemoteWriter, prometheus: PrometheusClient, pod: str
 ) -> None:
     scraped(writer, pod, 2_000, 1)

@@ -47,7 +47,7 @@ def test_samples_that_prometheus_lacks_are_lost(counted: Run, prometheus: Promet
     assert counts.disagreement.startswith("Prometheus lacks samples: 7 recorded, 5 in Prometheus")
 
 
-def test_what_prometheus_cannot_hold_needs_no_prometheus(run: Run, recording: Recording) -> None:
+def test_unexportable_samples_need_no_prometheus(run: Run, recording: Recording) -> None:
     record(run, line(time.time() - 30 * HOUR, a=1) + line(time.time(), text="x"))
     assert not waits_for_export(run.id)
     recording.index_all()

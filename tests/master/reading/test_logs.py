@@ -145,7 +145,7 @@ def write_long(run: Run, chunks: list[bytes], limit: int = 20) -> None:
 
 
 @pytest.mark.both_databases
-def test_a_line_stands_for_what_was_left_out(run: Run) -> None:
+def test_a_line_replaces_the_omitted_bytes(run: Run) -> None:
     write_long(run, [b"%09d\n" % number for number in range(200)])
     streams.close(run.id, 1, 0, {})
     size, line = 2000, "… 1,980 bytes left out here …\n"
@@ -162,7 +162,7 @@ def test_a_line_stands_for_what_was_left_out(run: Run) -> None:
     assert log.length == len(b"".join(whole(log)))
 
 
-def test_lines_and_characters_that_are_cut_by_what_was_left_out(run: Run) -> None:
+def test_lines_and_characters_cut_by_a_gap(run: Run) -> None:
     write_long(run, ["one €".encode()[:6], b"\xac" * 6, b"x" * 30, "€€ two\n".encode()[1:]], 11)
     streams.close(run.id, 1, 0, {})
     text = "one \ufffd\n… 36 bytes left out here …\n€ two\n"
@@ -183,7 +183,7 @@ def test_pieces_around_a_gap(run: Run, monkeypatch: pytest.MonkeyPatch, seed: in
     assert read_all(run)[0] == read_upwards(log, log.size) == b"".join(whole(log)).decode()
 
 
-def test_a_download_goes_on_behind_what_is_left_out_meanwhile(run: Run) -> None:
+def test_a_download_continues_after_a_gap_that_grows_meanwhile(run: Run) -> None:
     chunks = [b"%09d\n" % number for number in range(6)]
     write_long(run, chunks)
     log = find(run)
@@ -226,7 +226,7 @@ def test_lines_that_have_the_text_in_any_case(run: Run) -> None:
         assert search_all(run, nowhere) == []
 
 
-def test_a_line_that_goes_on_is_looked_through_again(run: Run) -> None:
+def test_an_unfinished_line_is_searched_again(run: Run) -> None:
     write(run, b"one\ntwo")
     assert search(find(run), "two", 0).matches == (LogMatch(4, "two"),)
     assert search(find(run), "two three", 0).offset == 4
@@ -237,7 +237,9 @@ def test_a_line_that_goes_on_is_looked_through_again(run: Run) -> None:
     assert (found.matches, found.offset) == ((LogMatch(4, "two three"),), 13)
 
 
-def test_an_answer_searches_a_limited_part(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_response_searches_a_limited_number_of_bytes(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(logs, "_SEARCH_PIECE", 10)
     monkeypatch.setattr(logs, "_SEARCHED_BYTES", 30)
     write(run, b"0123\n" * 20 + b"last\n")
@@ -260,7 +262,9 @@ def test_a_long_line_is_cut(run: Run) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_it_finds_what_each_line_has(run: Run, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_a_search_finds_the_same_as_a_search_line_by_line(
+    run: Run, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
     dice = random.Random(seed)  # noqa: S311 - dice, not secrets
     pieces = [b"a", b"B", "ß".encode(), "€".encode(), b"\xe2\x82", b"\n", b"\r\n"]
     data = b"".join(dice.choices(pieces, k=200))

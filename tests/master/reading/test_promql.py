@@ -40,7 +40,9 @@ def test_values_are_formatted_alike(writer: RemoteWriter, prometheus: Prometheus
     "value",
     ['quo"ted', "back\\slash\\", "two\nlines", "ü 𝄞\r\t\x00'`", 'a"],[b', '\\"],["x\\\\"],['],
 )
-def test_any_text_is_found(writer: RemoteWriter, prometheus: PrometheusClient, value: str) -> None:
+def test_a_label_may_have_any_value(
+    writer: RemoteWriter, prometheus: PrometheusClient, value: str
+) -> None:
     labels = {"__name__": "asked", "case": "quote", "text": value}
     send(writer, TimeSeries(labels, [(NOW_MS - 1, 1.0), (NOW_MS, 2.0)]))
     [series] = prometheus.query(f"asked{{text={quote(value)}}}", NOW_MS / 1000)
@@ -51,7 +53,7 @@ def test_any_text_is_found(writer: RemoteWriter, prometheus: PrometheusClient, v
     assert prometheus.series(select(labels), NOW_MS - 1, NOW_MS) == [labels]
 
 
-def test_settings_that_a_prometheus_lacks_are_told(own_prometheus: PrometheusServer) -> None:
+def test_missing_settings_of_prometheus_are_reported(own_prometheus: PrometheusServer) -> None:
     client = PrometheusClient(own_prometheus.url)
     [deletion] = client.problems()
     assert "Start it with --web.enable-admin-api to have them deleted." in deletion
@@ -74,7 +76,7 @@ def test_a_refused_query_says_why(prometheus: PrometheusClient) -> None:
         prometheus.query("sum(")
 
 
-def test_nobody_there_gives_no_answer() -> None:
+def test_an_unreachable_server_is_an_error() -> None:
     client = PrometheusClient(f"http://127.0.0.1:{free_port()}")
     with pytest.raises(PrometheusError, match="gave no answer"):
         client.query("up")
@@ -115,7 +117,9 @@ def test_three_failures_pause_all_queries(breaker: CircuitBreaker, clock: Clock)
     assert passes(breaker)
 
 
-def test_one_query_finds_out_if_it_answers_again(breaker: CircuitBreaker, clock: Clock) -> None:
+def test_a_single_query_tests_whether_the_server_responds_again(
+    breaker: CircuitBreaker, clock: Clock
+) -> None:
     for _ in range(3):
         fail(breaker)
     clock.now = 5.0
@@ -135,7 +139,9 @@ def test_a_refusal_counts_as_an_answer(breaker: CircuitBreaker) -> None:
     assert passes(breaker)
 
 
-def test_concurrency_is_limited(breaker: CircuitBreaker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_queries_are_limited(
+    breaker: CircuitBreaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(promql, "_QUEUE_SECONDS", 0.01)
     with ExitStack() as stack:
         for _ in range(8):

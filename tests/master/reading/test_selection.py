@@ -48,7 +48,7 @@ def test_the_last_points_however_they_are_cut(size: int, monkeypatch: pytest.Mon
         assert texts(chosen(NUMBERS, last_n=n)) == NUMBERS[-n:]
 
 
-def test_only_what_is_later_than_since_up_to_until() -> None:
+def test_points_after_since_up_to_until_are_selected() -> None:
     def between(after_us: int, until_us: int) -> list[str]:
         wanted = Selection(after_us, until_us)
         return texts(points_of(wanted.points(wanted.cut("a @ 0", series_of(NUMBERS)))))
@@ -82,7 +82,7 @@ def test_texts_are_left_out_of_averages() -> None:
     assert [point[:2] for point in found] == [(0, "2"), (30, "8")]
 
 
-def test_of_texts_alone_the_last_stands_for_all() -> None:
+def test_a_summary_of_texts_is_the_last_one() -> None:
     found = chosen(["a", "b", "c", "d", "e"], summarize=3, cumulative=True)
     assert [point[:2] for point in found] == [(10, "b"), (30, "d"), (40, "e")]
     assert {point.note for point in found} == {Note(None, True)}
@@ -109,7 +109,7 @@ def spread(values: list[str], at_most: int) -> list[tuple[str | None, str | None
     return [(point.note.minimum, point.note.maximum) for point in found]
 
 
-def test_averages_tell_what_they_hide() -> None:
+def test_averages_report_their_range() -> None:
     spiky = ["1", "1", "1e9", "1", "-7", "2", "3"]
     assert spread(spiky, 2) == [("1", "1000000000"), ("-7", "3")]
     # The last of these stands for itself alone.

@@ -72,7 +72,9 @@ def steps(start_ms: int, first: int, last: int) -> bytes:
 
 
 @pytest.mark.usefixtures("joined_soon")
-def test_what_is_joined_while_it_is_read_is_read_as_it_was(run: Run, recording: Recording) -> None:
+def test_blocks_that_are_joined_during_a_read_do_not_change_its_values(
+    run: Run, recording: Recording
+) -> None:
     start_ms = time.time_ns() // 1_000_000 - 1_000
     owner = run_owner(run.id)
 

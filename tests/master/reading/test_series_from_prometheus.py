@@ -181,7 +181,7 @@ def test_samples_wait_in_the_record(run: Run, reader: SeriesReader, recording: R
     assert read_published(reader, run, Selection(names=("absent",))) == ("record", {})
 
 
-def test_what_a_client_posted_is_answered_as_it_was_posted(
+def test_samples_posted_by_a_client_are_returned_unchanged(
     run: Run, reader: SeriesReader, recording: Recording, tmp_path: Path
 ) -> None:
     now_us = time.time_ns() // 1_000_000 * 1000 + 250
@@ -209,7 +209,9 @@ def seal(run: Run, reader: SeriesReader) -> Run:
 
 
 @pytest.mark.usefixtures("database")
-def test_the_record_answers_what_prometheus_has_lost(own_prometheus: PrometheusServer) -> None:
+def test_samples_that_prometheus_lost_are_read_from_the_record(
+    own_prometheus: PrometheusServer,
+) -> None:
     with (
         closing(RemoteWriter(own_prometheus.url)) as writer,
         closing(PrometheusClient(own_prometheus.url)) as prometheus,
@@ -243,7 +245,9 @@ def test_the_record_answers_where_prometheus_has_more(
     assert read_published(reader, run) == ("record", expected)
 
 
-def test_a_query_selects_metrics(run: Run, recording: Recording, listening: Listening) -> None:
+def test_only_the_requested_metrics_are_queried(
+    run: Run, recording: Recording, listening: Listening
+) -> None:
     now = round(time.time(), 3) - 5
     for rank in (0, 1):
         steps = b"".join(line(now + i / 1000, loss=i) for i in range(1000))

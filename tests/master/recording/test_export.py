@@ -151,7 +151,7 @@ def test_texts_are_not_sent_and_do_not_count_as_the_newest(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("at_now")
-def test_the_next_controller_goes_on_where_the_last_one_stopped(run: Run) -> None:
+def test_a_new_controller_continues_the_export(run: Run) -> None:
     text, future = sample(NOW_MS + 8, "best"), sample(NOW_MS + 2 * FUTURE_MS)
     export_all(run, [sample(NOW_MS + 5), text, future])
     # It has the same value, so Prometheus would not refuse it.
@@ -252,7 +252,7 @@ def test_many_batches_send_each_sample_once(
 
 
 @pytest.mark.both_databases
-def test_each_sample_is_there_once_though_the_controller_is_killed(
+def test_each_sample_is_exported_once_even_if_the_controller_is_killed(
     run: Run,
     recording: Recording,
     prometheus: PrometheusClient,

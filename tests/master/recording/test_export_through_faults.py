@@ -99,7 +99,7 @@ def test_samples_wait_in_order(case: Case, faulty: FaultyPrometheus, fault: Faul
 
 
 @pytest.mark.parametrize("fault", [HANG, STORE_AND_HANG])
-def test_it_gives_up_on_what_hangs(
+def test_a_hanging_request_times_out(
     database: Database, faulty: FaultyPrometheus, shared_prometheus: PrometheusServer, fault: Fault
 ) -> None:
     case = Case(faulty.url, shared_prometheus.url, timeout_seconds=0.5)
@@ -137,7 +137,7 @@ def test_a_fault_in_the_midst_of_a_refusal(case: Case, faulty: FaultyPrometheus)
 
 
 @pytest.mark.parametrize(("header", "seconds"), [("7", 7.0), ("100000000", 60.0), ("0", 0.2)])
-def test_it_obeys_retry_after(
+def test_it_waits_for_the_time_in_retry_after(
     case: Case, faulty: FaultyPrometheus, header: str, seconds: float
 ) -> None:
     case.record_some()

@@ -84,7 +84,7 @@ def test_a_run_with_the_id_of_one_that_ended_has_its_samples(run: Run) -> None:
 
 
 @pytest.mark.both_databases
-def test_a_run_that_is_deleted_takes_no_more(run: Run) -> None:
+def test_a_deleted_run_accepts_no_samples(run: Run) -> None:
     Run.update(state="FINISHED").where(Run.id == run.id).execute()
     store(sample(run))
     lifecycle.delete(run)

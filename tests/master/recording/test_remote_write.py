@@ -96,7 +96,7 @@ def test_the_request_follows_the_protocol(faulty: FaultyPrometheus, fake: Remote
         *((status, "later", UnavailableError) for status in (401, 404, 429, 503)),
     ],
 )
-def test_only_what_will_never_pass_is_refused(
+def test_only_permanent_errors_are_refusals(
     faulty: FaultyPrometheus, fake: RemoteWriter, status: int, text: str, error: type[Exception]
 ) -> None:
     faulty.faults.append(answers(status, text))

@@ -65,7 +65,7 @@ def test_when_a_target_was_reached(
     assert reached(run) == expected
 
 
-def test_another_target_begins_anew(run: Run) -> None:
+def test_another_target_resets_the_time_to_target(run: Run) -> None:
     store(run, at(1, 97.5), target=_TARGET)
     store(run, at(2, 97.5), target=_LOW)
     assert reached(run) == (None, None)
@@ -78,7 +78,7 @@ def test_the_last_settings_replace_those_before(run: Run) -> None:
     assert Run.get_by_id(run.id).settings == {"a": 3}
 
 
-def test_target_and_settings_are_no_samples(run: Run, recording: Recording) -> None:
+def test_target_and_settings_are_stored_but_are_not_samples(run: Run, recording: Recording) -> None:
     settings = {"learning_rate": 0.1, "compile": False, "folder": None, "device": "cpü", "n": 2**60}
     target = {"metric": "val", "value": 97.0}
     stream = record(run, stated(goal=target) + stated(settings=settings))
@@ -127,7 +127,7 @@ def process(rank: int, restart: int = 0, at: float = 1763683200.5) -> bytes:
     return stated(time=at, process={"rank": rank, "world_size": 4, "restart": restart})
 
 
-def test_processes_have_ranks_and_begin_anew(run: Run, recording: Recording) -> None:
+def test_processes_have_ranks_and_restarts(run: Run, recording: Recording) -> None:
     make_ranks(run)
     record(run, process(2) + process(3) + process(2, 1, 1763683205.0), rank=1)
     recording.index_all()
@@ -143,7 +143,7 @@ def test_processes_have_ranks_and_begin_anew(run: Run, recording: Recording) -> 
     assert event.text == "torchrun on w-1 restarted its processes (restart 1)"
 
 
-def test_no_worker_has_any_number_of_processes(run: Run, recording: Recording) -> None:
+def test_the_number_of_processes_of_a_worker_is_limited(run: Run, recording: Recording) -> None:
     make_ranks(run)
     processes = [{"rank": i, "world_size": 5000, "restart": i} for i in range(2000)]
     record(run, b"".join(stated(process=process) for process in processes))
@@ -153,7 +153,7 @@ def test_no_worker_has_any_number_of_processes(run: Run, recording: Recording) -
     assert len(found["restarts"]) == 1024
 
 
-def test_another_attempt_states_its_own_machine(run: Run, recording: Recording) -> None:
+def test_each_attempt_reports_its_machine(run: Run, recording: Recording) -> None:
     make_ranks(run)
     record(run, stated(machine={"hostname": "first"}))
     run.attempt = 2
@@ -182,7 +182,7 @@ def loss(value: float, at: int, metric: str = "train_loss", rank: str = "0") -> 
     return [Sample(metric, rank, at * 10**6, value), Sample("step", rank, at * 10**6, 10.0 * at)]
 
 
-def test_since_when_the_loss_is_no_finite_number(run: Run, recording: Recording) -> None:
+def test_the_time_since_which_the_loss_is_not_finite(run: Run, recording: Recording) -> None:
     def store(*rows: list[Sample]) -> object:
         stream = record(run, b"")
         samples = [sample for row in rows for sample in row]

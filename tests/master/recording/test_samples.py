@@ -59,7 +59,7 @@ def test_lines_of_the_same_step_and_millisecond_share_its_sample() -> None:
     assert steps == [(1_000_100, 1.0), (1_000_300, 2.0), (1_001_100, 2.0)]
 
 
-def test_what_is_stated_of_a_run_is_no_sample() -> None:
+def test_facts_about_a_run_are_not_samples() -> None:
     settings: dict[str, Any] = {"device": "cpu", "compile": False, "rate": 0.1, "none": None}
     facts = {"hostname": "a", "cpu_limit": 2, "gpus": ["x"], "git": {"commit": "c", "dirty": None}}
     assert parse(
@@ -98,7 +98,7 @@ def test_the_step_is_that_of_the_rank_of_its_line() -> None:
     assert keys == [("a", "2"), ("step", "2"), ("a", "3"), ("step", "3")]
 
 
-def test_a_process_of_several_states_itself() -> None:
+def test_a_process_reports_its_rank_and_restart() -> None:
     line = '{"time":5,"process":{"rank":3,"world_size":4,"restart":1}}'
     assert parse(line) == [Began(ProcessRank(3, 4, 1), 5.0)]
 
@@ -176,7 +176,7 @@ MALFORMED_LINES: list[str | bytes] = [
 
 
 @pytest.mark.parametrize("line", MALFORMED_LINES, ids=lambda line: str(line)[:40])
-def test_malformed_lines_are_shown_and_the_rest_goes_on(line: str | bytes) -> None:
+def test_malformed_lines_are_reported_and_the_others_are_read(line: str | bytes) -> None:
     text = line if isinstance(line, str) else line.decode(errors="replace")
     text = text.replace("\0", "\ufffd")
     if len(text) > 4096:
@@ -188,7 +188,7 @@ def test_malformed_lines_are_shown_and_the_rest_goes_on(line: str | bytes) -> No
     ]
 
 
-def test_of_many_malformed_lines_the_first_are_shown() -> None:
+def test_only_the_first_malformed_lines_are_shown() -> None:
     found = parse(*[f"line {i}" for i in range(1_100)])
     assert [sample.value for sample in found if isinstance(sample, Sample)] == [
         *(f"line {i}" for i in range(100)),

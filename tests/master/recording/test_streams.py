@@ -41,7 +41,9 @@ def test_any_order_of_any_pieces_gives_the_bytes(run: Run, seed: int) -> None:
 
 
 @pytest.mark.parametrize(("sizes", "final"), [({"metrics": 5}, 5), ({"metrics": 2}, 3), ({}, 3)])
-def test_a_closed_stream_takes_the_rest(run: Run, sizes: dict[StreamName, int], final: int) -> None:
+def test_a_closed_stream_accepts_only_its_missing_bytes(
+    run: Run, sizes: dict[StreamName, int], final: int
+) -> None:
     """Files may be cut short or lost: otherwise the run would never end."""
     streams.append(key(run), 0, b"abc")
     streams.close(run.id, 1, 0, sizes)
@@ -139,7 +141,7 @@ def test_the_start_and_the_end_are_held(run: Run, piece: int) -> None:
     assert sum(len(chunk.data) for chunk in Chunk.select()) == LIMIT
 
 
-def test_a_sender_skips_what_is_not_needed(run: Run) -> None:
+def test_a_sender_skips_bytes_that_would_be_left_out(run: Run) -> None:
     def ship(offset: int) -> int:
         data = WHOLE[offset : offset + 30]
         return streams.append(key(run, 0, "stdout"), offset, data, limit=LIMIT, written=1000)
@@ -151,7 +153,7 @@ def test_a_sender_skips_what_is_not_needed(run: Run) -> None:
     assert held_around_gap(stream) == WHOLE[:60] + b"|" + WHOLE[950:]
 
 
-def test_the_size_at_the_end_counts_whatever_else_is_said(run: Run) -> None:
+def test_the_final_size_takes_precedence(run: Run) -> None:
     send_log(run, 60)
     streams.close(run.id, 1, 0, {"stdout": 200})
     said = {"limit": LIMIT, "written": 10**9}

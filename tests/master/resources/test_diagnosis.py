@@ -43,7 +43,9 @@ def read(api: TestClient, run: Run, **params: Any) -> Any:
     return api.simulate_get(f"/api/runs/{run.id}/diagnosis", params=params).json
 
 
-def test_ranks_are_asked_until_they_send_evidence(api: TestClient, run: Run, asked: int) -> None:
+def test_evidence_is_requested_until_the_ranks_send_it(
+    api: TestClient, run: Run, asked: int
+) -> None:
     assert [poll(api, run, rank) for rank in (0, 1)] == [asked, asked]
     # The same report again is handled as unchanged, but still gets the request.
     assert poll(api, run, 1) == asked
@@ -64,7 +66,7 @@ def test_ranks_are_asked_until_they_send_evidence(api: TestClient, run: Run, ask
     assert texts == [f"Hang diagnosis: {sentence}"]
 
 
-def test_one_rank_is_asked_for_native_frames(api: TestClient, run: Run) -> None:
+def test_native_frames_are_requested_from_one_rank(api: TestClient, run: Run) -> None:
     make_ranks(run)
     path = f"/api/runs/{run.id}/diagnosis"
     assert "ranks 0-1" in api.simulate_post(path, params={"native": 2}).json["message"]

@@ -57,7 +57,9 @@ def read(api: TestClient, run: Run) -> Any:
     return api.simulate_get(f"/api/runs/{run.id}/profiles").json
 
 
-def test_a_rank_is_asked_until_it_sends_its_profile(api: TestClient, run: Run, asked: int) -> None:
+def test_a_profile_is_requested_until_the_rank_sends_it(
+    api: TestClient, run: Run, asked: int
+) -> None:
     wanted = {"id": asked, "seconds": 2}
     # The same report again is handled as unchanged, but still gets the request.
     assert [poll(api, run, rank) for rank in (0, 1, 0)] == [wanted, None, wanted]

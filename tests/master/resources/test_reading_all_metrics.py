@@ -38,7 +38,7 @@ def test_all_pods(api: TestClient, writer: RemoteWriter, recording: Recording) -
     assert set(opened(get(api, format="zip"))) == files
 
 
-def test_all_pods_take_few_queries(
+def test_metrics_of_all_pods_need_few_queries(
     api: TestClient, writer: RemoteWriter, recording: Recording, caplog: pytest.LogCaptureFixture
 ) -> None:
     pods = sorted(make_pod() for _ in range(20))

@@ -33,7 +33,7 @@ def test_compiled_steps_have_no_phases_to_tell() -> None:
     assert sentence(result) == "97% Top 1 Validation Accuracy reached in 3.104 seconds"
 
 
-def test_a_run_without_a_target_of_the_original_has_none() -> None:
+def test_a_run_without_a_target_of_the_original_has_no_original_result() -> None:
     for target, reached in (
         (Target(VAL_ACCURACY, 97.0), None),
         (Target(VAL_LOSS, 0.1), _REACHED),

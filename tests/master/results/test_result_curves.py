@@ -54,7 +54,7 @@ def test_curves_as_recorded(database: Database, recording: Recording, reader: Se
     assert curves[1] == replace(stored, run_id=going.id), "from its record"
 
 
-def test_what_a_run_has_abandoned_is_not_in_its_curve(
+def test_discarded_steps_are_not_in_the_curve(
     database: Database, recording: Recording, reader: SeriesReader
 ) -> None:
     start = round(time.time()) - 100.0

@@ -172,7 +172,9 @@ def measure(writer: RemoteWriter, pod: str, uuid_: str, began_at: float, watts: 
     send(writer, TimeSeries(labels, points))
 
 
-def test_energy_of_the_gpus_of_all_pods(prometheus: PrometheusClient, writer: RemoteWriter) -> None:
+def test_energy_is_the_sum_over_the_gpus_of_all_pods(
+    prometheus: PrometheusClient, writer: RemoteWriter
+) -> None:
     pods = [f"gpu.{uuid.uuid4()}" for _ in range(2)]
     began_at = round(time.time()) - 100.0
     for pod, uuid_, watts in ((pods[0], "a", 300), (pods[0], "b", 100), (pods[1], "a", 400)):

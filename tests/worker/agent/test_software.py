@@ -102,7 +102,7 @@ def program(tmp_path: Path) -> Path:
         ("unused.py", False),
     ],
 )
-def test_code_is_the_script_with_what_it_imports(
+def test_the_code_version_covers_the_script_and_its_imports(
     program: Path, tmp_path: Path, changed: str, *, is_other: bool
 ) -> None:
     before = known(code_version(program, tmp_path, os.environ))
