@@ -135,6 +135,18 @@ def test_the_core_works_without_extensions(installed: Installed) -> None:
     assert "publish" not in installed.call("--help")
 
 
+@pytest.mark.slow
+def test_a_wheel_from_the_source_distribution_is_the_same(wheel: Path, tmp_path: Path) -> None:
+    how = ("-m", "hatchling", "build", "--target", "sdist", "--directory", tmp_path)
+    subprocess.run([sys.executable, *how], cwd=_REPOSITORY, check=True, capture_output=True)
+    (sdist,) = tmp_path.glob("*.tar.gz")
+    offline = ("--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path)
+    subprocess.run([*_PIP, "wheel", *offline, sdist], check=True)
+    (rebuilt,) = tmp_path.glob("*.whl")
+    with ZipFile(wheel) as first, ZipFile(rebuilt) as second:
+        assert sorted(second.namelist()) == sorted(first.namelist())
+
+
 def check_top_level_names(wheel: Path) -> None:
     with ZipFile(wheel) as content:
         taken = {PurePath(name).parts[0] for name in content.namelist()}
