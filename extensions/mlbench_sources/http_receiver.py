@@ -73,7 +73,7 @@ class ReceiverRequest:
 
     def _body(self) -> bytes:
         if self.body is None:
-            raise ValueError(f"a request has at most {_MAX_BODY_BYTES >> 20} MiB")
+            raise ValueError(f"a request must have at most {_MAX_BODY_BYTES >> 20} MiB")
         return self.body
 
 

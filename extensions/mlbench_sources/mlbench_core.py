@@ -88,7 +88,7 @@ class Reports:
             raise ValueError(f"run_id: this code is part of run {self._run_id} and no other")
         name, value = posted.get("name", ""), posted.get("value", "")
         if not 0 < len(name) <= MAX_METRIC_NAME_LENGTH:
-            raise ValueError(f"name: a text of 1 to {MAX_METRIC_NAME_LENGTH} characters")
+            raise ValueError(f"name: must be a text of 1 to {MAX_METRIC_NAME_LENGTH} characters")
         match = _NAME.fullmatch(name)
         metric, rank = match.groups() if match else (name, "")
         date = posted.get("date")

@@ -71,7 +71,9 @@ class Metric:
             case {"key": str(key), "value": float() | int() | str() as value, "timestamp": int(at)}:
                 step = fields.get("step", 0)
             case _:
-                raise ValueError("a metric has a key, a value, and a timestamp in milliseconds")
+                raise ValueError(
+                    "a metric must have a key, a value, and a timestamp in milliseconds"
+                )
         # JSON has no such numbers.
         if isinstance(value, str) and value not in ("NaN", "Infinity", "-Infinity"):
             raise ValueError(f"the value of metric {key!r} must be a number (not {value!r})")
@@ -93,8 +95,8 @@ def metric_lines(metrics: Iterable[Metric], prefix: str = "") -> list[Line]:
         name = f"{prefix}{metric.key}"
         if not metric.key or len(name) > MAX_METRIC_NAME_LENGTH:
             raise ValueError(
-                f"the key of a metric has 1 to {MAX_METRIC_NAME_LENGTH} characters, with the name"
-                f" of its nested run: {name!r}"
+                f"the key of a metric must have 1 to {MAX_METRIC_NAME_LENGTH} characters, with the"
+                f" name of its nested run: {name!r}"
             )
         # The step of MLflow's system metrics is not a training step.
         step = {} if metric.key.startswith("system/") else {"step": metric.step}
@@ -381,5 +383,5 @@ def _pairs(fields: Fields, name: str) -> dict[str, str]:
             case {"key": str(key), "value": str(value)}:
                 pairs[key] = value
             case _:
-                raise ValueError("a parameter, or a tag, has a key and a value, both texts")
+                raise ValueError("a parameter or tag must have a key and a value, both texts")
     return pairs

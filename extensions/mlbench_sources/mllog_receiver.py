@@ -84,7 +84,7 @@ class MLLog:
             case {"time_ms": int() | float() as ms, "key": str(key)} if isfinite(ms):
                 pass
             case _:
-                raise ValueError("an event has a key and a time in milliseconds")
+                raise ValueError("an event must have a key and a time in milliseconds")
         at, value, metadata = ms / 1000, fields.get("value"), fields.get("metadata")
         about: Mapping[str, Any] = metadata if isinstance(metadata, dict) else {}
         if key in _TARGETS and _is_number(value):

@@ -85,7 +85,7 @@ def test_the_target_is_read_from_the_task_result(
     ("fields", "complaint"),
     [
         ({"run_id": 8}, "run_id: this code is part of run 7 and no other"),
-        ({"name": ""}, "name: a text of 1 to 200 characters"),
+        ({"name": ""}, "name: must be a text of 1 to 200 characters"),
         ({"date": "yesterday"}, "date: a date such as 2026-03-01 09:21:30.5"),
     ],
 )

@@ -143,21 +143,21 @@ def _stated(fields: dict[str, Any], time_us: int, length: int) -> Fact:
             numbers = (stated.get(name) for name in ("rank", "world_size", "restart"))
             process = ProcessRank(*(int(_rank(number)) for number in numbers))
             if process.rank >= process.world_size:
-                raise ValueError("a process's rank is below its world_size")
+                raise ValueError("process: rank must be below world_size")
             return Began(process, time_us / 1e6)
         case {"machine": _} | {"interference": _} if length > MAX_MACHINE_BYTES:
-            raise ValueError(f"an agent states at most {MAX_MACHINE_BYTES} bytes")
+            raise ValueError(f"machine, interference: must have at most {MAX_MACHINE_BYTES} bytes")
         case {"machine": machine}:
             return read_machine(machine)
         case {"interference": {}}:
             interference = Interference.from_fields(fields["interference"])
             _check_storable(asdict(interference))
             if not interference.seconds > 0 or interference.cores < 1:
-                raise ValueError("interference is of some seconds and cores")
+                raise ValueError("interference: seconds must be above 0, and cores at least 1")
             return interference
         case {"not_recorded": {**counts}}:
             return _unrecorded(counts)
-    raise ValueError("what a line states is a JSON object")
+    raise ValueError("a reported fact must be a JSON object")
 
 
 def parse_posted(data: bytes) -> list[Sample]:
@@ -189,7 +189,7 @@ def prometheus_labels(owner: str, key: SeriesKey) -> dict[str, str]:
 def _time_us(fields: object) -> int:
     time = fields.get("time") if isinstance(fields, dict) else None
     if not isinstance(time, int | float) or isinstance(time, bool):
-        raise ValueError("a line is a JSON object with a time in Unix seconds")
+        raise ValueError("a line must be a JSON object with a time in Unix seconds")
     if not _EARLIEST <= time <= _LATEST:
         raise ValueError("time must be in the years 1 to 9999")
     return round(time * 1e6)
@@ -204,7 +204,7 @@ def _samples(
     cumulative = metadata = None
     if "metadata" in fields:
         if len(orjson.dumps(fields["metadata"])) > MAX_METADATA_BYTES:
-            raise ValueError(f"metadata has at most {MAX_METADATA_BYTES} bytes as JSON")
+            raise ValueError(f"metadata: must have at most {MAX_METADATA_BYTES} bytes as JSON")
         cumulative, metadata = bool(fields.get("cumulative", False)), fields["metadata"]
     # Like Sample(), but in half of the time: there may be fifty thousand per second.
     create = tuple.__new__
@@ -219,14 +219,14 @@ def _samples(
 def _name(value: object) -> str:
     name = storable_text(value)
     if not 0 < len(name) <= MAX_METRIC_NAME_LENGTH:
-        raise ValueError(f"a name has 1 to {MAX_METRIC_NAME_LENGTH} characters")
+        raise ValueError(f"name: must have 1 to {MAX_METRIC_NAME_LENGTH} characters")
     return name
 
 
 def _rank(stated: object) -> str:
     number = int(stated) if isinstance(stated, str) and stated.isdecimal() else stated
     if type(number) is not int or not 0 <= number < MAX_RANKS:
-        raise ValueError(f"whole numbers of ranks are from 0 to {MAX_RANKS - 1}")
+        raise ValueError(f"a whole number of ranks must be from 0 to {MAX_RANKS - 1}")
     return str(number)
 
 
@@ -256,10 +256,10 @@ def read_machine(fields: object) -> ReportedMachine:
 
 def _unrecorded(counts: Mapping[Any, Any]) -> Unrecorded:
     if not counts.keys() <= STATED:
-        raise ValueError(f"an agent counts {', '.join(sorted(STATED))}")
+        raise ValueError(f"not_recorded: keys must be among {', '.join(sorted(STATED))}")
     for number in counts.values():
         if type(number) is not int or not 0 < number < _MAX_COUNTED:
-            raise ValueError(f"a count is a whole number from 1 to {_MAX_COUNTED - 1}")
+            raise ValueError(f"a count must be a whole number from 1 to {_MAX_COUNTED - 1}")
     return Unrecorded(counts)
 
 
@@ -271,7 +271,7 @@ def _check_storable(fact: object) -> None:
                 raise ValueError(f"a text has at most {MAX_FACT_LENGTH} characters, and no NUL")
         case int() | float():
             if not (math.isfinite(fact) and -(2**63) <= fact < 2**63):
-                raise ValueError("a number is finite, and has 64 bits at most")
+                raise ValueError("a number must be finite and have at most 64 bits")
         case dict():
             for name, part in fact.items():
                 _check_storable(name)

@@ -136,7 +136,7 @@ def append_files(key: StreamKey, offset: int, data: bytes, written: int) -> int:
     if offset == 0 and data:
         end = data.find(b"\n", 0, MAX_LIST_BYTES) + 1
         if not end:
-            raise BadFieldError("body", "files begin with the line that lists them")
+            raise BadFieldError("body", "files: must start with the line that lists them")
         with exclusive(key.owner):
             stream = find_or_create(key)
             if not stream.size and stream.final_size != 0:  # neither begun nor given up

@@ -215,7 +215,7 @@ def main(config: CommunicationOptions) -> None:
     """Measure each operation with each data type; fail if any value is wrong."""
     with start(config) as session:
         if session.world.size == 1:
-            raise WorldError("communication takes at least 2 workers: there is one")
+            raise WorldError("communication: must have at least 2 workers (got 1)")
         if config.device != "auto":
             session.execution = set_up(DeviceOptions(config.device), session.world)
         session.state_settings(config)
