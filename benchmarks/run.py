@@ -1,13 +1,14 @@
 """Measure, and print a line for each figure: ``make bench``, or a part by its name.
 
-``python -m benchmarks.run post_rate read_rate`` runs two parts. Nineteen run only if named:
-``cluster_start``, which needs a cluster, ``diagnoses``, ``diagnoses_cost``, ``equal_runs``,
-``failures``, ``faults``, ``idle`` and ``resumed``, which take a quarter or half an hour each,
-``listing``, which needs PostgreSQL, ``pages`` and ``dragging``, which need Chromium, ``loggers``
-and ``rivals``, which install what others use instead, ``thousand``, which takes a quarter of an
-hour and both cores, ``planted_causes`` and ``predicted_changes``, which take five minutes each,
-``watched_training``, which takes a quarter of an hour, and ``year``, which writes a quarter of a
-gigabyte.
+``python -m benchmarks.run post_rate read_rate`` runs two parts. Some parts run only if named:
+
+- They need other programs: ``cluster_start`` a cluster, ``listing`` PostgreSQL, ``pages`` and
+  ``dragging`` Chromium. ``loggers`` and ``rivals`` install other trackers.
+- They take five minutes: ``planted_causes``, ``predicted_changes``.
+- They take a quarter or half an hour: ``diagnoses``, ``diagnoses_cost``, ``equal_runs``,
+  ``failures``, ``faults``, ``idle``, ``resumed``, ``thousand`` (which uses both cores),
+  ``watched_training``.
+- ``year`` writes a quarter of a gigabyte.
 """
 
 import argparse

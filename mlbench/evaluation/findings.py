@@ -275,11 +275,11 @@ def share_of_data(goodput: Goodput) -> float:
 def communication(evidence: RunEvidence) -> Finding | None:
     """Report that communication takes half of the steps or more, unless it is the benchmark.
 
-    The saving is that of free communication: exchange less often or fewer bytes (``exchange``), or
-    use a faster network. If a step computes for less than 5 ms, the saving is that of twice the
-    batch, which halves all costs of a step that do not depend on its samples: communication, the
-    time outside of phases, the optimizer, and waits, except those for a straggler. Its interval
-    reaches from half of the least communication of a worker to half of the most costs.
+    The saving is the time of all communication: exchange less often or fewer bytes (``exchange``),
+    or use a faster network. If a step computes for less than 5 ms, the saving is instead the gain
+    of twice the batch. That halves the costs of a step that do not depend on its samples:
+    communication, the time outside of phases, the optimizer, and waits, except for a straggler. Its
+    interval is from half of the least communication of a worker to half of the highest costs.
     """
     seconds = evidence.seconds("communication")
     if evidence.run.benchmark == "communication" or evidence.is_broken_off:
@@ -429,7 +429,7 @@ def memory(evidence: RunEvidence) -> Finding | None:
 def evaluation(evidence: RunEvidence) -> Finding | None:
     """Report that evaluation takes a third of a run's time or more.
 
-    The saving is that of evaluating half as often: half of the time.
+    The saving is half of that time, if the training evaluates half as often.
     """
     seconds = evidence.seconds("evaluation")
     if evidence.is_broken_off or seconds < evidence.whole / 3 or not seconds:
@@ -447,7 +447,7 @@ def evaluation(evidence: RunEvidence) -> Finding | None:
 def checkpoints(evidence: RunEvidence) -> Finding | None:
     """Report that saving checkpoints takes 10 % of a run's time or more.
 
-    The saving is that of saving a quarter as often.
+    The saving is three quarters of that time, if the training saves a quarter as often.
     """
     seconds, cost = evidence.seconds("checkpoint"), evidence.result.checkpoints
     if not seconds or seconds < 0.1 * evidence.whole:
@@ -485,7 +485,7 @@ def startup(evidence: RunEvidence) -> Finding | None:
 def restarts(evidence: RunEvidence) -> Finding | None:
     """Report the restarts of a run after failures.
 
-    The saving is the time without them: discarded steps, detection, restart, and the start-up of
+    The saving is the time that restarts cost: discarded steps, detection, restart, start-up of
     the later attempts.
     """
     attempts = evidence.run.attempt

@@ -7,7 +7,7 @@ earlier versions contain only totals, about one a second and at other times on e
 spans of some seconds take the place of steps.
 
 The cost of stragglers follows Lin et al.: Understanding Stragglers in Large Model Training Using
-What-if Analysis (OSDI 2025): put a typical rank's time in place of each rank's, step by step, and
+What-if Analysis (OSDI 2025). Replace each rank's time by that of a typical rank, step by step, and
 compare.
 
 - A step ends with the exchange, for all ranks at once. So a rank is later than another one by as

@@ -5,10 +5,10 @@ Data: rows in LIBSVM's format, dense (epsilon: 400,000 rows of 2,000 features) o
 Validation is on the data set's own file, NAME.t, or on a fifth of the rows.
 Model: one weight for each feature, no intercept. Logistic loss, squared loss (ridge) or squared
 hinge (svm), plus the penalty ``l2/2 |w|²``; gradients in closed form, as ``Loss`` has them.
-Algorithm: synchronous mini-batch SGD. A step takes a block of 100 consecutive rows of the fixed
-pseudo-random order in which they are stored, shared out to the workers, and their gradients are
-summed by all-reduce: any number of workers trains the same model, up to rounding. Seed and epoch
-alone choose the order of the blocks. The weights begin at zero.
+Algorithm: synchronous mini-batch SGD. Rows are stored in a fixed pseudo-random order. A step takes
+a block of 100 consecutive rows, which the workers share, and sums their gradients by all-reduce:
+any number of workers trains the same model, up to rounding. Only seed and epoch determine the order
+of the blocks. The weights start at zero.
 Step size: ``4 / L / sqrt(1 + e)`` after e epochs (the rate 1/sqrt(t) of Zinkevich 2003), with
 ``L = smoothness * max |x|² + l2``; the smoothness is 0.25 for logistic, 1 for squared loss, 2 for
 squared hinge. On rows of length 1, logistic regression starts at 16. A step of 2 / L is safe on any
@@ -16,14 +16,14 @@ data. Larger steps are safe if rows point in many directions, because the mean l
 Goal: ``val_global_Prec@1`` of 89 %, evaluated after each epoch. Ridge regression has no goal; it
 records R2.
 
-On a9a (32,561 rows of 123 features, l2 of 1 / rows) 20 epochs of these steps bring the objective,
-loss plus penalty, to within 5e-4 of scikit-learn's optimum for logistic regression (0.323379582),
-2e-4 for ridge regression (0.224240528) and 8e-4 for the SVM (0.422050837). With ``batch_size`` the
-number of rows, ``decay=0``, ``learning_rate=1`` and ``momentum=0.995`` it is accelerated gradient
-descent (Nesterov 1983): 4,000 epochs of one step each end within 4e-12, 9e-12 and 3e-8 of the
-optimum, in 21 s to 48 s on one core of a busy machine (``benchmarks.linear_optimum a9a
-learning_rate=1``). If a few rows are much longer than the rest, larger rates, which that module
-finds, take less time.
+On a9a (32,561 rows of 123 features, l2 of 1 / rows), 20 epochs bring the objective, loss plus
+penalty, close to scikit-learn's optimum: within 5e-4 for logistic regression (0.323379582), 2e-4
+for ridge regression (0.224240528) and 8e-4 for the SVM (0.422050837). With ``batch_size`` the
+number of rows, ``decay=0``, ``learning_rate=1`` and ``momentum=0.995``, the algorithm is
+accelerated gradient descent (Nesterov 1983). Then 4,000 epochs of one step each end within 4e-12,
+9e-12 and 3e-8 of the optimum, in 21 s to 48 s on one core of a busy machine
+(``benchmarks.linear_optimum a9a learning_rate=1``). If a few rows are much longer than the rest,
+larger rates, which that module finds, take less time.
 
 Neither epsilon nor rcv1 has been tried: their files were not at hand. Generated rows like epsilon's
 replace them: 80,000 rows of 2,000 normal features of falling scale, scaled to length 1, with labels

@@ -5,10 +5,11 @@ vocabulary of small is the 8,481 words that occur at least ten times in the trai
 full, at least three times (as WikiText-2 has it). Rarer words become ``<unk>``, which is predicted
 like any other.
 Model: AWD-LSTM (Merity, Keskar, Socher: Regularizing and Optimizing LSTM Language Models, 2018).
-small: 2 layers of 256 units, embedding 128, all dropout 0.1; full: 3 layers of 1,150, embedding
-400, dropout of words 0.1, input 0.65, between layers 0.2, output 0.4, and of recurrent weights 0.5,
-as in MLBench's task 3a. The output is tied to the embedding; masks are constant in time; the last
-layer's output is penalized by 2 |h|² and its change by 1 |Δh|².
+small has 2 layers of 256 units, embedding 128, all dropout 0.1. full has 3 layers of 1,150 units
+and embedding 400, as in MLBench's task 3a; its dropout is 0.1 of words, 0.65 of the input, 0.2
+between layers, 0.4 of the output and 0.5 of recurrent weights. The output is tied to the embedding.
+Masks are constant in time. The output of the last layer is penalized by 2 |h|², and its change by
+1 |Δh|².
 Algorithm: synchronous SGD. The text is cut into rows, which the workers share; each worker keeps
 its hidden state from step to step. A step takes about 70 words of each row, in 5 % of all cases
 about 35, at a rate in proportion. Masks and lengths depend on seed and epoch alone and are drawn

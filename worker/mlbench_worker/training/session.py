@@ -59,7 +59,7 @@ class Session:
     Either all ranks have one, or no rank has.
     """
     progress: TrainingProgress = field(default_factory=TrainingProgress)
-    """Progress in the epoch that ``epochs`` has yielded last."""
+    """Progress in the current epoch, the last one that ``epochs`` yielded."""
     at_exit: list[Callable[[], None]] = field(default_factory=list)
     """Functions to call once the task has succeeded."""
     _deadline_passed: bool = False

@@ -40,12 +40,13 @@ class ErrorFeedback(Flat, ABC):
 class Compressed(ErrorFeedback):
     """Compresses the unsent gradients and sends them to all ranks by an all-gather.
 
-    With signs, this is EF-SIGNSGD (Karimireddy, Rebjock, Stich, Jaggi: Error Feedback Fixes SignSGD
-    and other Gradient Compression Schemes, ICML 2019, algorithm 1), layer by layer as in its
-    section 6: a rank sends (n - 1) (d / 8 + 4 layers) bytes. With the k values of the largest
-    magnitude of the whole gradient, it is MEM-SGD (Stich, Cordonnier, Jaggi: Sparsified SGD with
-    Memory, NeurIPS 2018, algorithm 1), in parallel as in its section 4.4, but synchronous: a rank
-    sends (n - 1) 8 k bytes.
+    With signs, this is EF-SIGNSGD: Karimireddy, Rebjock, Stich, Jaggi: Error Feedback Fixes SignSGD
+    and other Gradient Compression Schemes, ICML 2019, algorithm 1. It works layer by layer, as in
+    section 6 of that paper, so a rank sends (n - 1) (d / 8 + 4 layers) bytes.
+
+    With the k values of the largest magnitude of the whole gradient, it is MEM-SGD: Stich,
+    Cordonnier, Jaggi: Sparsified SGD with Memory, NeurIPS 2018, algorithm 1. It is parallel, as in
+    section 4.4 of that paper, but synchronous, so a rank sends (n - 1) 8 k bytes.
     """
 
     def __init__(self, model: nn.Module, world: World, compressor: Compressor) -> None:
