@@ -211,7 +211,7 @@ _LARGE_SAMPLES = _LONG[0] * _LONG[1] + _SHORT[0] * _SHORT[1]
 _ROUNDS = 2
 _MB = 1_000_000
 
-# Linux starts anew to keep the most memory that a process had once this is written: proc(5).
+# Writing 5 resets the peak memory of the process: proc(5).
 _FORGET_PEAK = "5"
 
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Train one of MLBench's tasks, $1, on two processes, which torchrun begins anew as often as they fail.
+# Train one of MLBench's tasks, $1, on two processes, which torchrun restarts whenever they fail.
 task=$1
 shift
 # Each has a core of its own; the worker has two.

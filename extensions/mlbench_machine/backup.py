@@ -71,9 +71,9 @@ def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write, such as runs.zip.")],
     json: JsonOption = False,
 ) -> None:
-    """Write the runs of the local stack to a file, also while runs go on.
+    """Write the runs of the local stack to a file, even during runs.
 
-    Active runs go on. After a restore, they have failed as if the machine had lost power now.
+    Active runs continue. After a restore, they have failed as if the machine had lost power now.
     """
     home = Home.from_environ()
     if os.environ.get(ENV_DATABASE_URL) or os.environ.get("MLBENCH_ARCHIVE"):

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "backup": (
         "mlbench_machine.backup:backup",
-        "Write the runs of the local stack to a file, also while runs go on.",
+        "Write the runs of the local stack to a file, even during runs.",
     ),
     "restore": (
         "mlbench_machine.backup:restore",

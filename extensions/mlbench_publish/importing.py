@@ -122,7 +122,7 @@ def _store(archive: Archive) -> tuple[Run, bool]:
                     "body",
                     f"this run is here already as run {existing.id}, with another archive (SHA-256 "
                     f"{existing.archive_sha256}, and of this file {archive.digest}): one of them "
-                    "was changed, or sealed anew; ask who ran it which is right, and delete the "
+                    "was changed, or sealed again; ask who ran it which is right, and delete the "
                     "other",
                 )
             return existing, False

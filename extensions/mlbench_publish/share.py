@@ -129,7 +129,7 @@ def publish(
     It contains results, curves, manifests and commands to repeat the runs. Any web server can serve
     it.
 
-    To add to a site, include its own archives: SITE/archives/*.
+    To add archives to an existing site, name the site's archives too: SITE/archives/*.
     """
     with _archives(files) as archives:
         try:

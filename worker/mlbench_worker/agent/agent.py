@@ -72,7 +72,7 @@ class Agent:
                 patience = self._turn(backoff)
             except (OSError, RuntimeError):
                 # For example, file descriptors or threads may be available again later.
-                log.exception("cannot go on, trying again")
+                log.exception("unexpected error, trying again")
                 patience = backoff.seconds()
             self._wake.wait(patience)
         self._link.close()

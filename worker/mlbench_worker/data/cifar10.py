@@ -82,9 +82,7 @@ def _parse(archive: Path) -> dict[str, NDArray[Any]]:
             images, labels = map(np.concatenate, zip(*batches, strict=True))
             validation_images, validation_labels = _read(tar, "test_batch")
     except (tarfile.TarError, EOFError, OSError) as error:
-        raise DataError(
-            f"{archive} cannot be read ({error}): remove it, or put it there anew"
-        ) from error
+        raise DataError(f"{archive} cannot be read ({error}): remove it, or replace it") from error
     except (KeyError, TypeError, ValueError, pickle.UnpicklingError) as error:
         raise DataError(f"{archive} is not in CIFAR-10's form: {error}") from error
     pixels = torch.from_numpy(images).to(torch.float32)

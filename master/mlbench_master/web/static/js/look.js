@@ -71,7 +71,7 @@ export class Look {
   #logX = byId("log-x");
   #logY = byId("log-y");
 
-  /** @param {() => void} onChange called when the curves must be drawn anew */
+  /** @param {() => void} onChange called when the curves must be redrawn */
   constructor(onChange) {
     const scaleOf = (/** @type {HTMLInputElement} */ box) => (box.checked ? "log" : "");
     const show = () => setText(byId("smoothing-shown"), +this.#smoothing.value ? `${this.#smoothing.value} %` : "off");

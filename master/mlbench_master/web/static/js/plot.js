@@ -96,10 +96,10 @@ export function extentOf(/** @type {number[][]} */ columns, isLog = false) {
 }
 
 /**
- * Smooth by exponential weights: of all values so far, one that is `halfLife` further back on the
- * axis weighs half as much, however densely there are values. The weights are divided by their
- * sum, so that the first value does not pull. A line that goes back, as after a restart, begins
- * anew; what is no number has no part, and stays NaN. The half-life is in units of x, or of its logarithm.
+ * Smooth by exponential weights: a value that is `halfLife` further back on the axis weighs half as
+ * much, however densely there are values. The weights are divided by their sum, so that the first
+ * value has no extra weight. Smoothing restarts where x decreases, as after a restart of the run.
+ * NaN is left out, and stays NaN. The half-life is in units of x, or of its logarithm.
  */
 export function smooth(/** @type {number[]} */ x, /** @type {(number | null)[]} */ y, /** @type {number} */ halfLife, isLog = false) {
   const rate = Math.LN2 / halfLife;

@@ -24,9 +24,9 @@ export const TOTALS = ["step", "train_seconds", "communication_seconds"];
 /** The communication of steps that are recorded individually. */
 export const OF_STEPS = "sampled_communication_seconds";
 const LEVELS = 7;
-// If a scale went on to much longer steps than most are, all others would look alike.
+// If the scale included steps that are much longer than most, all others would look alike.
 const [MOST, LONGER] = [0.98, 2];
-// Less is how precisely clocks are recorded.
+// Shorter pauses are below the precision of recorded times.
 const MIN_PAUSE_MS = 5;
 
 /** @returns {Lanes} at most so many bins of a window, which are not shorter than the time between two totals. */
