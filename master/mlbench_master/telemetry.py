@@ -149,7 +149,7 @@ class DatabaseCollector(Collector):
     """Collector for metrics that it reads from the database at each scrape."""
 
     def __init__(self, url: str, spool_limit_bytes: int, verdicts: Verdicts) -> None:
-        """Prepare; ``url`` is the address of the master for browsers."""
+        """Store the settings; ``url`` is the address of the master for browsers."""
         self._url = url
         self._spool_limit_bytes = spool_limit_bytes
         self._verdicts = verdicts

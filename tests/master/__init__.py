@@ -1,1 +1,1 @@
-"""Tests of the master: the API, the controller, and reading and writing in Prometheus."""
+"""Tests of the master: the API, the controller, and its use of Prometheus."""

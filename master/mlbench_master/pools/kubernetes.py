@@ -69,7 +69,7 @@ class KubernetesPool:
     def __init__(
         self, api: Api, settings: ClusterSettings, manifest: PodManifest, limits: InstallationLimits
     ) -> None:
-        """Prepare, without a request to the cluster."""
+        """Store the settings; nothing is requested from the cluster yet."""
         self._api = api
         self._settings = settings
         self._manifest = manifest

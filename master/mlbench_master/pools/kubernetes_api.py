@@ -36,7 +36,10 @@ class Api:
     """
 
     def __init__(self, count: Callable[[str, str], None] = lambda verb, status: None) -> None:
-        """Prepare for requests; ``count`` is called with the verb and the status of each.
+        """Read the configuration of the cluster.
+
+        Args:
+            count: called with the verb and the status of each request.
 
         Raises:
             KubernetesApiError: no configuration of a cluster was found.

@@ -33,7 +33,7 @@ class Reflector(Generic[Seen]):
         read: Callable[[Object], Seen],
         changed: Callable[[], None],
     ) -> None:
-        """Prepare, without a request.
+        """Store the settings; nothing is requested yet.
 
         Args:
             api: the cluster's API.
