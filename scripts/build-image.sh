@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Build a container image: with $BUILD_IMAGE, a command that takes the same words, or else with
-# docker (where its engine runs), podman or buildah.
+# Build a container image with $BUILD_IMAGE, a command that takes the same arguments, or else with
+# docker (if its engine runs), podman or buildah.
 # usage: build-image.sh NAME DOCKERFILE CONTEXT [build options…]
 set -euo pipefail
 
@@ -11,7 +11,7 @@ fi
 name=$1 dockerfile=$2 context=$3
 options=("${@:4}" --tag "$name" --file "$dockerfile" "$context")
 
-# OCI's format of images, which these two prefer, has no health checks.
+# Podman and Buildah prefer OCI's image format, which has no health checks.
 docker_format=(--layers --format docker)
 
 if [ -n "${BUILD_IMAGE:-}" ]; then

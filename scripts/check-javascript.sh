@@ -17,7 +17,7 @@ get_tools() {
     echo "${packages[*]}" >"$folder/.installed" # last: an interrupted installation leaves none
 }
 
-# Takes some seconds, so that it is only done where the document has changed.
+# This takes some seconds, so do it only if the document has changed.
 make_types() {
     MLBENCH_TOKEN=- MLBENCH_AGENT_SECRET=- MLBENCH_PROMETHEUS_URL=http://localhost \
         .venv/bin/python -c '
@@ -30,7 +30,7 @@ print(TestClient(app).simulate_get("/openapi.json").text)' >"$folder/openapi.jso
     "$node" "$folder/node_modules/openapi-typescript/bin/cli.js" "$folder/openapi.json" \
         --root-types --root-types-no-schema-prefix --root-types-keep-casing \
         --output "$folder/openapi.d.ts" >/dev/null 2>&1 || fail "the OpenAPI document has no types"
-    # Without exports, the types of a file are global. Browsers have an Error and a Storage of their own.
+    # Without exports, the types of a file are global. Browsers define another Error and Storage.
     sed -E 's/^export //; /^type (Error|Storage) =/d' "$folder/openapi.d.ts" >"$folder/records.d.ts"
     mv "$folder/openapi.json" "$folder/typed.json"
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Check that each migration of the database is as it was committed, and that none is missing. A
-# database that has had a migration never gets it again, so that a changed one would be lost there.
+# database applies a migration once, so a later change of it would have no effect there.
 # For a new one: (cd master/mlbench_master/migrations && sha256sum NNNN_what.py >>sha256sums)
 set -euo pipefail
 cd "$(dirname "$0")/../master/mlbench_master/migrations"

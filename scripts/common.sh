@@ -1,4 +1,4 @@
-# What the scripts that fetch tools share: they source it.
+# Functions that the scripts that fetch tools share: they source this file.
 # shellcheck shell=bash
 
 tools=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/.tools
@@ -8,7 +8,7 @@ fail() {
     exit 1
 }
 
-# One fetches a tool at a time; who waited may find the work done.
+# Only one process fetches a tool. Another one waits, and may then find it fetched.
 lock() { # NAME
     mkdir -p "$tools"
     if command -v flock >/dev/null; then
@@ -32,7 +32,7 @@ check_runs() { # PROGRAM
     complaint=$("$1" --version 2>&1 >/dev/null) || fail "$1 does not run: ${complaint%%$'\n'*}"
 }
 
-# Unpack Debian's packages into a new folder, "unpacked", which goes when the script ends.
+# Unpack Debian packages into a new folder, "unpacked", which is deleted when the script ends.
 unpack() { # PACKAGE…
     mkdir -p "$tools"
     unpacked=$(mktemp -d "$tools/unpacked.XXXXXX")
@@ -40,7 +40,7 @@ unpack() { # PACKAGE…
     "$tools/../scripts/fetch-deb.sh" "$unpacked" "$@"
 }
 
-# npm of the Node.js that get-node.sh printed, which is to be in $node.
+# npm of the Node.js in $node, as get-node.sh prints it.
 npm() {
     local program
     # shellcheck disable=SC2154 # the script that calls it sets it

@@ -10,16 +10,16 @@ shift
 release=${RELEASE:-}
 lists=$tools/apt-lists${release:+-$release}
 
-# Apt would download as the user _apt, who may not see our folders.
+# By default apt downloads as the user _apt, who may lack access to this folder.
 apt() { apt-get -qq -o APT::Sandbox::User=root "$@"; }
 
-# The same with package lists of our own: updating those of the system takes root.
+# Use separate package lists, because updating the system's lists requires root.
 own_apt() {
     apt -o "Dir::State::lists=$lists" -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= \
         -o Acquire::Languages=none ${sources+"${sources[@]}"} "$@"
 }
 
-# Of another release of Debian, from where this machine takes its own.
+# Another release of Debian, from the mirror that this machine uses.
 write_sources() {
     local server
     # shellcheck disable=SC2016 # apt's own variables

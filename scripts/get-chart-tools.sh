@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Print a Python that has what checks the chart: Kubernetes' schemas, and Helm 4. They are large, so
-# they are installed into .tools/chart, not into .venv.
+# Print a Python that has the tools to check the chart: Kubernetes' schemas and Helm 4. They are
+# large, so they are installed into .tools/chart, not into .venv.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/common.sh

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Print the path of Chromium, for tests in a browser; where there is none, install Debian's package.
-# That takes root: it needs a hundred libraries, which are not to be unpacked beside the project.
+# Print the path of Chromium, for tests in a browser; if it is missing, install Debian's package. That
+# requires root, because the package depends on a hundred libraries.
 set -euo pipefail
 . "$(dirname "$0")/common.sh"
 
-# First the one without a desktop, which takes two thirds of the time.
+# Prefer the variant without a desktop, which takes two thirds of the time.
 names=(chromium-headless-shell chromium chromium-browser google-chrome)
 
 install() {
@@ -22,7 +22,7 @@ install() {
         fail "apt cannot install Chromium: $(grep -m 1 '^[EW]: ' "$log" || echo 'it gives no reason')"
 }
 
-# A path, or a name to be looked up.
+# A path, or a name to look up.
 find_program() {
     local candidate
     for candidate in "$@"; do

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Print the path of a server for tests; where there is none, fetch Debian's package into .tools.
+# Print the path of a server for tests; if it is missing, fetch Debian's package into .tools.
 # usage: get-debian.sh nginx|caddy|prometheus-alertmanager
 set -euo pipefail
 . "$(dirname "$0")/common.sh"

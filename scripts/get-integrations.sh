@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Print a Python that has the training libraries whose runs MLBench records by itself, for tests;
-# where there is none, install them into .tools/integrations, beside what .venv has.
+# Print a Python that has the training libraries that MLBench records unchanged, for tests. If they are
+# missing, install them into .tools/integrations, on top of .venv.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/common.sh
@@ -11,7 +11,7 @@ lock integrations
 if [ ! "$folder/.installed" -nt scripts/get-integrations.sh ]; then
     echo "Installing training libraries into .tools/integrations (a few minutes)" >&2
     make_venv "$folder"
-    # PyTorch, NumPy, scikit-learn and mlbench are .venv's: pip sees them, and leaves them there.
+    # PyTorch, NumPy, scikit-learn and mlbench come from .venv: pip sees and keeps them.
     packages() { "$1" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }
     echo "import site; site.addsitedir('$(packages .venv/bin/python)')" \
         >"$(packages "$python")/venv.pth"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Print MLflow's program, beside which `python -m benchmarks.run rivals` measures the master; where
-# there is none, install it into .benchmarks/mlflow.
+# Print MLflow's program, with which `python -m benchmarks.run rivals` compares the master. If it is
+# missing, install it into .benchmarks/mlflow.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/common.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Print a Python that has openapi-python-client, whose generated client a test calls; where there is
-# none, install it into .tools/openapi-client.
+# Print a Python that has openapi-python-client, whose generated client a test calls. If it is
+# missing, install it into .tools/openapi-client.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/common.sh

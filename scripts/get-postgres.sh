@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Print the folder of PostgreSQL's binaries; where there are none, fetch Debian's into .tools.
+# Print the folder of PostgreSQL's binaries; if they are missing, fetch Debian's into .tools.
 set -euo pipefail
 . "$(dirname "$0")/common.sh"
 
-# The server, and the libraries of it that a small system lacks.
+# The server, and its libraries that a small system lacks.
 packages=(
     postgresql-15
     libgssapi-krb5-2 libicu72 libk5crypto3 libkeyutils1 libkrb5-3 libkrb5support0 libldap-2.5-0
     libpq5 libsasl2-2 libxml2 libxslt1.1
 )
 
-# Beside the binaries lie their libraries, which nothing else is to use.
+# The folder also has the libraries of the binaries. Nothing else should use them.
 write_starters() {
     local name
     mkdir "$1/bin"
@@ -32,7 +32,7 @@ fetch() {
     rm -rf "$unpacked/usr/bin"
     write_starters "$unpacked/usr"
     check_runs "$unpacked/usr/bin/postgres"
-    # In one step: where the binaries are, all that belongs to them is too.
+    # Move in one step, so that the folder exists only if it is complete.
     mv -T "$unpacked/usr" "$tools/postgres" 2>/dev/null ||
         [ -x "$tools/postgres/bin/postgres" ] # another make was faster
 }

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Print the path of Prometheus (or of its promtool); where there is none, fetch Debian's into .tools.
+# Print the path of Prometheus (or of its promtool); if it is missing, fetch Debian's into .tools.
 # usage: get-prometheus.sh [promtool]
 set -euo pipefail
 . "$(dirname "$0")/common.sh"
 
-# Prometheus, and what Debian makes its web pages from.
+# Prometheus, and the JavaScript packages of its web pages.
 packages=(
     prometheus
     fonts-glyphicons-halflings libjs-bootstrap4 libjs-d3 libjs-eonasdan-bootstrap-datetimepicker
@@ -16,11 +16,11 @@ fetch() {
     echo "Fetching Prometheus (Debian's package) into .tools/prometheus" >&2
     unpack "${packages[@]}" ||
         fail "install Prometheus, or name the binary you have: PROMETHEUS=/path/to/prometheus"
-    # From Debian 13 on, promtool has a package of its own.
+    # From Debian 13 on, promtool is a separate package.
     [ -x "$unpacked/usr/bin/promtool" ] || "$(dirname "$0")/fetch-deb.sh" "$unpacked" promtool ||
         fail "install promtool"
     check_runs "$unpacked/usr/bin/prometheus"
-    # In one step: where the binary is, all that belongs to it is too.
+    # Move in one step, so that the folder exists only if it is complete.
     mv -T "$unpacked/usr" "$tools/prometheus" 2>/dev/null ||
         [ -x "$tools/prometheus/bin/prometheus" ] # another make was faster
 }

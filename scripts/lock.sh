@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Write locks/*.txt: the exact versions that the images are built from, the newest that
-# pyproject.toml allows, with the hashes of all their files on PyPI. Only of PyTorch there is no
-# hash: PyPI, PyTorch's own indexes and mirrors each have builds of their own under one version. Run
-# it in a checkout with `make tools` done; then commit what changed.
+# pyproject.toml allows, with the hashes of all their files on PyPI. PyTorch has
+# no hash: PyPI, PyTorch's own indexes and mirrors have different builds of one version. Run this in a
+# checkout after `make tools`; then commit the changes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/common.sh
@@ -12,7 +12,7 @@ python=.venv/bin/python
 "$python" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' ||
     fail "the images have Python 3.11, and so must .venv: make clean, then PYTHON=python3.11 make tools"
 
-# Without what one machine adds to a version, such as PyTorch's +cpu.
+# Without local suffixes of versions, such as PyTorch's +cpu.
 names_and_versions='
 import json, sys
 for package in json.load(sys.stdin)["install"]:

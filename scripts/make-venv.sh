@@ -23,7 +23,7 @@ find_python() {
         "Install python3, or name it: make install PYTHON=/path/to/python3"
 }
 
-# Debian leaves out ensurepip where its package python3-venv is not installed.
+# On Debian, ensurepip is missing if the package python3-venv is not installed.
 install_pip() {
     .venv/bin/python -m ensurepip >/dev/null 2>&1 && return
     echo "Fetching pip (Debian's package python3-pip-whl)"

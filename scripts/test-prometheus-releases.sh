@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Run the tests of delivery with the Prometheus of other releases of Debian, which have other versions.
+# Run the tests of delivery with the versions of Prometheus in other releases of Debian.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
