@@ -88,8 +88,8 @@ async function call(method, path, body) {
   const ahead = Date.parse(response.headers.get("Date") ?? "") - Date.now();
   if (!Number.isNaN(ahead)) aheadMs = Math.abs(ahead) > SAME_CLOCK_MS ? ahead : 0;
   if (response.status === 401) {
-    // The sign-in page leads back to this page. Of several answers only the first leads there: a
-    // second navigation would break off its own.
+    // The sign-in page leads back to this page. If several requests get this response, only the
+    // first one navigates: a second navigation would cancel the first.
     if (!isLeaving) location.replace(urlOf(`/signin${query({ next: location.pathname + location.search + location.hash })}`));
     isLeaving = true;
     return new Promise(() => {});

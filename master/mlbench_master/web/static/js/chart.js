@@ -10,7 +10,7 @@ import * as theme from "./theme.js";
 
 /** @import { Axes, Line, View } from "./plot.js" */
 
-// Of more lines, the values of those are shown that are next to the cursor.
+// With more lines than this, only the values of the lines next to the cursor are shown.
 const MAX_VALUES = 20;
 const MIN_ZOOM_PX = 5;
 // A line is under the cursor up to this distance.
@@ -34,7 +34,7 @@ export function sample(/** @type {{ colour?: string, dash?: "solid" | "dash" | "
 }
 
 /**
- * A chart in `element`, of lines or of what the function `paint` of its axes draws. Dragging and the
+ * A chart in `element`, of lines or of a drawing by the function `paint` of its axes. Dragging and the
  * keys `+` and `-` zoom, along a shared axis with all charts over it; a double click shows all again.
  * Arrow keys move the cursor, and the entries of the legend hide and show lines. Drawing again keeps
  * all this, unless the axes are others. The lines that are shown can be saved.
@@ -44,7 +44,7 @@ export class Chart {
   onHover = (/** @type {number[]} */ _keys) => {};
   /** Called with the place of the cursor on the axis, and the share of the height above the pointer. */
   onCursor = (/** @type {number | null} */ _place, /** @type {number | null} */ _above) => {};
-  /** What the caption of an exported figure says of its runs. */
+  /** Description of the runs in the caption of an exported figure. */
   caption = "";
   #plot = null;
   /** @type {Line[]} */
@@ -244,7 +244,7 @@ export class Chart {
     return new XMLSerializer().serializeToString(this.#figure());
   }
 
-  // On paper, a figure takes the place of the canvas, whose width is that of the screen.
+  // On paper, a figure replaces the canvas, which is as wide as the screen.
   #print() {
     this.place.querySelector(":scope > svg")?.remove();
     if (!paper.matches) return;

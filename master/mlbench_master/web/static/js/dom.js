@@ -18,7 +18,7 @@ export function svg(/** @type {string} */ tag, /** @type {object} */ props = {},
   return fill(document.createElementNS(SVG, tag), props, children);
 }
 
-/** @returns {any} the element with an id; the page's template says of what kind it is. */
+/** @returns {any} the element with an id; the page's template determines its type. */
 export function byId(/** @type {string} */ id) {
   return document.getElementById(id);
 }

@@ -203,7 +203,7 @@ export async function copyText(/** @type {string} */ text, /** @type {string} */
     notice = `Saved as ${name}`;
   }
   const message = h("p", { role: "status", class: "toast" }, notice);
-  // A dialog covers what is not in it.
+  // An open dialog covers everything outside of it.
   (document.querySelector("dialog[open]") ?? document.body).append(message);
   setTimeout(() => message.remove(), COPIED_MS);
 }

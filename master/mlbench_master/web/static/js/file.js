@@ -1,4 +1,4 @@
-// A page that is a file: its address says what it shows, and its links lead to data in it or to other files.
+// A page that is a file: its address names its content, and its links lead to data in the file or to other files.
 
 import { fileOf, find } from "./source.js";
 

@@ -1,5 +1,5 @@
-// How charts are looked at: the part of a horizontal axis that is shown and the place that is pointed at, which charts
-// over the same axis share, smoothing, and logarithmic axes. The page's address keeps it, as in `zoom=wall,60,120`.
+// The view of charts: smoothing, logarithmic axes, and the zoom and the cursor, which charts over the same axis share.
+// The page's address stores it, as in `zoom=wall,60,120`.
 
 import { byId, getParam, setOptions, setParams, setText } from "./dom.js";
 import { isPercent } from "./format.js";
@@ -7,8 +7,8 @@ import { isPercent } from "./format.js";
 /**
  * @import { Axes } from "./plot.js"
  *
- * The axis that charts share, and how many of the address's units one of the chart's is: 60 of a
- * chart over minutes, as the address has seconds.
+ * The axis that charts share, and its unit in units of the address: 60 for a chart over minutes,
+ * because the address has seconds.
  * @typedef {{ axis: string, unit: number }} Shared
  */
 

@@ -15,19 +15,19 @@ const [MIN_PLAIN, MAX_PLAIN] = [1e-4, 1e15];
 const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 5 });
 export const FONT = "11px Inter, system-ui, sans-serif";
 const [LETTER_PX, TEXT_PX, AXIS_GAP_PX, X_AXIS_PX] = [7, 14, 14, 28];
-// Charts in a stack have the same left edge, whatever their values.
+// Charts in a stack have the same left edge for all values.
 const [STACKED_Y_PX, BARE_X_PX, DOT_PX] = [56, 5, 3];
 const PAD = 0.06;
 const LOG_PAD = 1.15;
 const POINT_PX = 5;
-// The opacities of bands, and of curves behind their smoothed ones.
+// The opacities of bands, and of curves behind their smoothed curves.
 const [BAND, PALE] = ["33", "4d"];
 
 /**
  * A curve. `lows` and `highs` draw a band around it, unless they equal `y`. With `smooth` it is drawn,
  * with `y` pale behind it and without a band.
- * A mean has the `counts` of its curves at each point. What is `behind` it is drawn pale: the curves
- * of a mean, or what a restarted run discarded. A line of its `own` scale fills the height.
+ * A mean has the `counts` of its curves at each point. Curves `behind` it are pale: the curves
+ * of a mean, or the discarded steps of a restarted run. A line with its `own` scale fills the height.
  * A colour is a custom property of the style sheet, a `hint` the tooltip in the legend. `keys` are the
  * ids of the runs that it shows.
  * @typedef {{
@@ -55,7 +55,7 @@ const [BAND, PALE] = ["33", "4d"];
  */
 
 /**
- * What was zoomed to on each axis, or null; `extent` is the whole horizontal axis.
+ * The zoomed range on each axis, or null; `extent` is the whole horizontal axis.
  * @typedef {{ x: [number, number] | null, y: [number, number] | null, extent: [number, number] }} View
  */
 
@@ -129,7 +129,7 @@ export function smoothed(/** @type {Pick<Line, "x" | "y">} */ { x, y }, /** @typ
 
 /**
  * Divide a line into parts at the moments of the axes, and where x does not increase, as when a run
- * began again; and leave out what has no place on the axes.
+ * restarted; and leave out points that the axes cannot show.
  */
 export function partsOf(/** @type {Omit<Line, "name">} */ line, /** @type {Axes} */ { xType, yType, moments = [] }) {
   const { x, y, lows = y, highs = y, smooth = y } = line;
@@ -244,7 +244,7 @@ export function fillDot(/** @type {CanvasRenderingContext2D} */ ctx, /** @type {
   ctx.fill();
 }
 
-/** Paint what a chart shows besides its lines: what its axes' `paint` draws, marks, moments and bands. */
+/** Paint a chart's marks, moments and bands, and the drawing of its axes' `paint`. */
 export function paintOn(plot, /** @type {Axes} */ axes) {
   const { ctx, bbox } = plot;
   const ratio = devicePixelRatio;

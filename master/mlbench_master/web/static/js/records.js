@@ -39,7 +39,7 @@ export function waitingFor(/** @type {{ state: string, waiting: string }} */ run
 const BEFORE_ERROR = /^\[rank\d+\]: (\w+\.)*(?=\w+(:|$))/;
 const SCRIPT = /\.(py|sh|js|jl|R|pl|rb)$/;
 
-/** @returns {number | null} seconds from a run's start to its end, or whole ones to now. */
+/** @returns {number | null} seconds from a run's start to its end, or whole seconds until now. */
 export function elapsedSeconds(/** @type {Run} */ run, /** @type {number} */ now) {
   if (run.started_at === null) return null;
   const end = run.finished_at === null ? now : Date.parse(run.finished_at);
@@ -81,7 +81,7 @@ export function notFiniteOf(/** @type {Pick<Run, "not_finite">} */ { not_finite:
   return `${format.metricTitle(loss.metric)} is not a number${since}`;
 }
 
-/** @returns {string} the last line of why a run ended: the error, where a rank wrote one. */
+/** @returns {string} the last line of the reason why a run ended: the error, if a rank reported one. */
 export function errorOf(/** @type {Pick<Run, "reason">} */ run) {
   const line = run.reason.trim().split("\n").at(-1).trim();
   return line.replace(BEFORE_ERROR, "");
@@ -92,7 +92,7 @@ export function sweptOf(/** @type {{ swept: Record<string, string> }} */ { swept
   return Object.entries(swept).map(([key, value]) => `${key.replaceAll("_", " ")} ${value}`).join(", ");
 }
 
-/** @returns {string} a run's name and id, where several are shown together; or what it sweeps. */
+/** @returns {string} a run's name and id, to distinguish it from others; or its swept values. */
 export function labelOf(/** @type {Result} */ result) {
   // Isolated, because a name in Hebrew or Arabic would turn the id around.
   return `\u2068${sweptOf(result) || result.display_name}\u2069 #${result.run_id}`;

@@ -1,4 +1,4 @@
-// Time series as columns of numbers: computations on them, and what fetches them, first all and then new points.
+// Time series as columns of numbers: computations on them, and a function that fetches all points, then new ones.
 
 import { get } from "./api.js";
 
@@ -143,7 +143,7 @@ export function combine(/** @type {Series} */ grid, /** @type {Series[]} */ all,
   return joined;
 }
 
-/** @returns {boolean} whether all series have the same values, but for one point at the end. */
+/** @returns {boolean} whether all series have the same values, except for one point at the end. */
 export function areSame(/** @type {Series[]} */ all) {
   const length = Math.min(...all.map(({ values }) => values.length));
   const common = all[0].values.slice(0, length);

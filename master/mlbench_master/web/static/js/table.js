@@ -18,7 +18,7 @@ import { alignedDurations } from "./format.js";
 // Rows beyond those in sight, so that scrolling shows no gap.
 const AROUND = 8;
 const [MIN_WIDTH, HALF_GRIP] = [40, 4];
-// The names take what is left of a grid's width, up to this.
+// The column of names takes the remaining width of a grid, up to this.
 const MAX_ELASTIC = 176;
 
 const idOf = (/** @type {Column<any>} */ { id, title }) => id ?? title;
@@ -131,7 +131,7 @@ export class Grid {
       total += column.width;
       return { ...column, left, sorted: column.order && sorted };
     });
-    // What is pinned behind the names needs their width.
+    // Pinned columns behind the names need the width of the names.
     const isElastic = columns.findLast(({ isPinned }) => isPinned)?.isHead;
     draw(this.sizes, columns, idOf, ({ width, isHead, isResized }) =>
       h("col", { style: { width: isElastic && isHead && !isResized ? "" : `${width}px` } }),

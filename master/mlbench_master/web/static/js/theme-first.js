@@ -1,4 +1,4 @@
-// Sets the chosen theme before the first paint; modules are run too late for that.
+// Sets the chosen theme before the first paint; modules run too late for that.
 (() => {
   const theme = localStorage.getItem("mlbench-theme");
   if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;

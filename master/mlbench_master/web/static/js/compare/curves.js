@@ -65,7 +65,7 @@ export function toLines(/** @type {Result[]} */ results, /** @type {Columns[]} *
   });
 }
 
-// An accuracy is from 0 to 100 %, whatever the interval of its mean.
+// An accuracy is from 0 to 100 %, even if the interval of its mean is wider.
 const bounded = (/** @type {Line} */ { lows, highs, ...line }) =>
   ({ ...line, lows: lows.map((low) => Math.max(0, low)), highs: highs.map((high) => Math.min(100, high)) });
 
@@ -113,7 +113,7 @@ export function meanOf(/** @type {Curve[]} */ curves) {
   };
 }
 
-// What is finite; of a curve that goes back, as after a restart, what counted in the end.
+// The finite points. If x decreases, as after a restart, only the points that counted in the end.
 function forward(/** @type {Curve} */ { x, y }) {
   let next = Infinity;
   const isKept = x.map(() => false);
@@ -138,7 +138,7 @@ export function toMarks(/** @type {Result[]} */ results, /** @type {string} */ m
   return values.map((y) => ({ y, text: `target ${formatMetric(metric, y)}` }));
 }
 
-/** @returns {string[]} the metrics that are drawn by default: that of the target, and the training loss. */
+/** @returns {string[]} the metrics that are drawn by default: the target's metric and the training loss. */
 export function defaultsOf(/** @type {string[]} */ targets, /** @type {string[]} */ offered) {
   const countOf = (/** @type {string} */ target) => targets.filter((other) => other === target).length;
   const [main] = targets.toSorted((a, b) => countOf(b) - countOf(a));

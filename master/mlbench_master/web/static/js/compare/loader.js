@@ -6,7 +6,7 @@ import { CLOCKS, plottable, wholeClock } from "../run/curves.js";
 import { byMetric, counterAt, within } from "../series.js";
 
 const MAX_POINTS = 600;
-// Of all runs together.
+// Maximum number of points of all runs together.
 const POINTS_OF_ALL = 40_000;
 
 /**

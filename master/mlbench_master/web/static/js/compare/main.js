@@ -1,4 +1,4 @@
-// The page that compares runs: a list of them, and beside it their charts and the verdict.
+// The page that compares runs: a list of runs, their charts and the verdict.
 
 import { get, getOrNull } from "../api.js";
 import { sample } from "../chart.js";

@@ -25,7 +25,7 @@ export const MEASURES = {
   rate: { title: "Throughput", field: "samples_per_second", unit: " samples/s", isLessBetter: false },
 };
 const LEVEL = 0.05;
-// The end of an interval over its begin. A wider one says nothing.
+// Maximum ratio of the end of an interval to its start. A wider interval is meaningless.
 const MAX_RANGE = 1000;
 const FEW_RUNS = "With so few runs, no difference is significant. Plan at least five runs of each combination, with the same seeds.";
 const CORRECTED = "Corrected by Bonferroni's method for all pairs of combinations";
@@ -152,7 +152,7 @@ export function foldsOf(comparison, manifests, seeds) {
   return folds.filter(({ text }) => text);
 }
 
-/** @returns {Fold} texts of which only a single one is shown at first; none has no text. */
+/** @returns {Fold} texts, which are hidden at first if there are several; empty without texts. */
 function fold(/** @type {string} */ term, /** @type {readonly string[]} */ texts, summary = "", isBad = false) {
   if (texts.length < 2) return { term, text: texts[0] ?? "", details: [], isBad };
   return { term, text: summary, details: texts.map(capitalized), isBad };

@@ -16,7 +16,7 @@ import { ActiveRun } from "./active.js";
 const [FAST_MS, POLL_MS, SLOW_MS] = [2000, 5000, 30_000];
 const CPU_MS = 60_000;
 const [MAX_ACTIVE, MAX_RESULTS, MANY_WORKERS] = [4, 6, 64];
-// An API that orders by the end has the active runs at one end: they have none.
+// Ended runs only: sorted by their end, active runs would come first or last, because they have no end.
 const ENDED = "finished>2000-01-01";
 
 /** @type {Map<number, ActiveRun>} */

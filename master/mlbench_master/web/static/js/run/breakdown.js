@@ -1,5 +1,5 @@
 // The time breakdown of a run: a bar of all worker time, a table by rank and attempt, and, over time, all
-// workers as stacked areas, with what a restart discarded below the axis.
+// workers as stacked areas, with discarded steps below the axis.
 
 import { get } from "../api.js";
 import { showBars, showKey } from "../bars.js";

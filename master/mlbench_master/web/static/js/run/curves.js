@@ -48,8 +48,8 @@ export function isOfAll(/** @type {string} */ chosen) {
 }
 
 /**
- * @returns {{ name: string, rank: number | null, series: Series }[]} the curves to draw of a metric,
- *   whose series there are by rank; one if all ranks recorded the same
+ * @returns {{ name: string, rank: number | null, series: Series }[]} the curves to draw for a metric
+ *   with a series per rank; a single curve if all ranks recorded the same values
  */
 export function curvesOf(/** @type {string} */ metric, /** @type {Map<number | null, Series>} */ ranks, /** @type {string} */ chosen) {
   const wanted = [...ranks].filter(([rank]) => isOfAll(chosen) || rank === Number(chosen) || rank === null);
@@ -92,8 +92,8 @@ export function clockAxis(/** @type {string} */ axis, /** @type {Map<number | nu
 }
 
 /**
- * Complete a clock: epochs are recorded as they begin, and the last is taken to last as long as the
- * one before; training time is recorded for the first time some steps after its zero.
+ * Complete a clock. Epochs are recorded when they begin, so assume that the last epoch lasts as long
+ * as the previous one. Training time is first recorded some steps after its zero.
  * @returns {Series}
  */
 export function wholeClock(/** @type {string} */ axis, /** @type {Series} */ clock) {

@@ -1,4 +1,4 @@
-// What the events of a run say: the box of a failure, with the hang diagnosis, and the section "Timeline".
+// The events of a run: the box of a failure, with the hang diagnosis, and the section "Timeline".
 
 import { get } from "../api.js";
 import { byId, draw, h, setNotice, setText } from "../dom.js";
@@ -27,7 +27,7 @@ export function failureOf(/** @type {Run} */ { outcome, state, reason }) {
   return { title: isHung ? hung : title, where: where.join(" · "), lines, rank };
 }
 
-/** @returns {string} the last line of one's own code in a traceback, such as `train.py:50 in main`. */
+/** @returns {string} the last line of the user's code in a traceback, such as `train.py:50 in main`. */
 function lineOf(/** @type {string[]} */ traceback) {
   const frames = traceback.map((line) => FRAME.exec(line)).filter(Boolean);
   const frame = frames.findLast(([, file]) => !LIBRARY.test(file)) ?? frames.at(-1);
@@ -43,7 +43,7 @@ let isPlanned = false;
 /** @type {string[] | null} the last lines of the rank's log, for a failure without a traceback */
 let tail = null;
 
-/** Fetch what a run's events say of its failure, and its latest diagnosis; then show the box. */
+/** Fetch the failure in a run's events and its latest diagnosis; then show the box. */
 export async function refreshFailure(/** @type {Run} */ run, /** @type {RunEvent[]} */ events) {
   const isEnd = ({ kind, attempt }) => attempt === run.attempt && ["planned", "exited", "lost"].includes(kind);
   isPlanned = events.findLast(isEnd)?.kind === "planned";
@@ -73,7 +73,7 @@ export function showFailure(/** @type {Run} */ run) {
   const failure = failureOf(run);
   const { title, where, lines, rank } = failure ?? { title: "Hang diagnosis", where: "", lines: [], rank: null };
   const kind = diagnosis?.done ? diagnosis.verdict.kind : "";
-  // The ranks of a run that ended well were only asked; the timeline has their diagnosis.
+  // A run that ended well shows its diagnosis only in the timeline.
   byId("failure").hidden = !failure && !(diagnosis && isActive(run));
   byId("failure").classList.toggle("is-healthy", !failure && kind === "progressing");
   setText(byId("failure-title"), title);

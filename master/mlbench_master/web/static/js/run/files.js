@@ -8,7 +8,7 @@ import { urlOf } from "../root.js";
 import { figure, makeTable } from "../ui.js";
 
 const MAX_FILES = 300;
-// As the API serves them; it has the last word on what a browser makes of a file.
+// File types with a preview. The content type of the API determines how a browser treats a file.
 const IMAGE = /\.(png|jpe?g|gif|webp)$/i;
 const TEXT = /\.(txt|log|md|jsonl?|csv|tsv|ya?ml)$/i;
 const TOOLS = { pytorch: "PyTorch", "py-spy": "py-spy", "": "" };
@@ -71,7 +71,7 @@ function fillLater(/** @type {HTMLElement} */ element, /** @type {() => Promise<
   return make().then((content) => element.replaceChildren(content), fail);
 }
 
-/** Let the form request a profile; `onAsk` is called when a rank was asked. */
+/** Let the form request a profile; `onAsk` is called after the request. */
 export function connectProfileForm(/** @type {number} */ runId, /** @type {() => void} */ onAsk) {
   onSubmit(byId("profile-form"), async () => {
     const [rank, seconds] = ["profile-rank", "profile-seconds"].map((id) => Number(byId(id).value));

@@ -17,7 +17,7 @@ const USUAL_SETTINGS = { exchange: "ddp", precision: "fp32" };
 const COMMIT_LENGTH = 7;
 const MAX_OWN_SETTINGS = 4;
 
-/** Connect the buttons: `onChange` is called when the run was changed, `onDiagnosis` when its ranks were asked for stacks. */
+/** Connect the buttons: `onChange` is called when the run was changed, `onDiagnosis` when stacks of its ranks were requested. */
 export function connectHead(/** @type {() => Run} */ getRun, /** @type {() => void} */ onChange, /** @type {() => void} */ onDiagnosis) {
   connectAnnotations(getRun, onChange);
   listen("stop", async () => {

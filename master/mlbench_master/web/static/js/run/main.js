@@ -98,7 +98,7 @@ function show() {
 async function begin() {
   const slowly = run.world_size > MANY_RANKS ? 5 : 1;
   if (run.benchmark === "communication") messages = new Messages(runId);
-  // The sections that one looks at first are fetched before all others.
+  // Fetch the sections at the top of the page before the others.
   const figures = follow("result", "progress", FIGURES_MS * slowly, refreshResult);
   const metrics = follow("metrics", messages ? "bandwidth" : "training", FIGURES_MS * slowly, refreshMetrics);
   const curves = metrics.then(() => follow("training", "training", FAST_MS, (isReload) => training.refresh(run, isReload)));

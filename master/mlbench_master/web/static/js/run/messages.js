@@ -29,7 +29,7 @@ const POINTS = 1000;
 const BUS_HINT = "Bus bandwidth: comparable with the bandwidth of the hardware, for any number of ranks";
 const VALUE_BYTES = /(\d+)$/; // of a type such as float32 or bfloat16
 
-/** @returns {Operation[]} what the benchmark measured, in its order. */
+/** @returns {Operation[]} the measured operations, in the order of the benchmark. */
 export function operationsOf(/** @type {ByMetric} */ series) {
   const only = (/** @type {string} */ metric) => [...(series.get(metric)?.values() ?? [EMPTY])][0];
   const sizes = only(BYTES);

@@ -10,7 +10,7 @@ import { showPairs } from "../ui.js";
  * Name, value and hint of a figure.
  * @typedef {string[]} Figure
  *
- * Whether the result cannot be loaded, and figures that replace those of training.
+ * Whether the result cannot be loaded, and figures that replace the figures of training.
  * @typedef {{ isMissing?: boolean, peaks?: Figure[] | null }} State
  */
 
@@ -98,7 +98,7 @@ function resumed(/** @type {Result["resumptions"][number]} */ { step, discarded_
   return `Restart: ${from}${how}${again}`;
 }
 
-/** @returns {string[]} the samples that were posted after the end, and those of lost ranks. */
+/** @returns {string[]} the samples that were posted after the end, and the samples of lost ranks. */
 export function addedTo(/** @type {Pick<Run, "added">} */ { added }) {
   if (!added) return [];
   const [first, last] = [moment(added.first_at), moment(added.last_at)];

@@ -8,7 +8,7 @@ import { durations, figure, fillTable } from "../ui.js";
 /**
  * @import { Column } from "../table.js"
  *
- * A rank: where it ran, how it ended, what its result says, and the seconds that it was late, and
+ * A rank: where it ran, how it ended, its result, its straggler delay in seconds, and the seconds
  * that its worker waited for stragglers.
  * @typedef {{
  *   rank: number, worker: Rank, figures: Result["ranks"][number] | null, late: number | null, waits: number | null

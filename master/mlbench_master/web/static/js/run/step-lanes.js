@@ -29,7 +29,7 @@ const [MOST, LONGER] = [0.98, 2];
 // Shorter pauses are below the precision of recorded times.
 const MIN_PAUSE_MS = 5;
 
-/** @returns {Lanes} at most so many bins of a window, which are not shorter than the time between two totals. */
+/** @returns {Lanes} the bins of a window: at most `columns`, and none shorter than the time between two totals. */
 export function lanesOf(/** @type {ByMetric} */ series, /** @type {number} */ columns, [from, to] = [-Infinity, Infinity]) {
   const [steps, clocks, exchanges] = TOTALS.map((metric) => series.get(metric) ?? new Map());
   const ranks = [...steps.keys()].filter((rank) => clocks.has(rank)).sort((a, b) => a - b);

@@ -21,17 +21,17 @@ import { OF_STEPS, TOTALS, lanesOf, levelOf, levelsOf, singleSteps, summariesOf 
  * @typedef {{ top: number, thick: number }} Row in pixels
  */
 
-// Of all ranks and metrics together.
+// Maximum number of points of all ranks and metrics together.
 const POINTS_OF_ALL = 36_000;
 const [MIN_COLUMNS, MAX_COLUMNS] = [12, 500];
 // More ranks are a heat map.
 const MAX_LANES = 40;
 const [LANE_PX, GAP_PX, MAX_HEIGHT_PX, AXIS_PX, LABEL_PX] = [10, 4, 480, 48, 13];
-// Of few ranks, lanes are higher, so that shares can be read.
+// With few ranks, lanes are higher, so that shares are readable.
 const [FEW_RANKS, HIGH_LANE_PX] = [8, 18];
-// Of more steps, single ones are not drawn.
+// With more steps than this, single steps are not drawn.
 const [MAX_SINGLE, TWENTY] = [60, 20];
-// Of a zoom, totals from before and after it are needed as well.
+// A zoom also needs totals from before and after it.
 const MARGIN_MS = 2500;
 const SETTLE_MS = 150;
 const PARTS = [
@@ -88,7 +88,7 @@ export class Steps {
     this.#chart.repaint();
   }
 
-  /** Fetch the totals of the ranks, and draw what they did. */
+  /** Fetch the totals of the ranks, and draw their activity. */
   async refresh(/** @type {Run} */ run, /** @type {boolean} */ isReload, /** @type {Axis} */ axis, /** @type {[number, number] | undefined} */ extent) {
     const points = Math.floor(POINTS_OF_ALL / TOTALS.length / run.world_size);
     this.#recorded.points = Math.max(MIN_COLUMNS, Math.min(MAX_COLUMNS, points));

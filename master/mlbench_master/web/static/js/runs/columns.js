@@ -1,4 +1,4 @@
-// The columns of the list of runs: which, in what order, how wide, and what a cell shows.
+// The columns of the list of runs: their choice, order, width and cells.
 
 import { getParam, h, setParams } from "../dom.js";
 import * as format from "../format.js";
@@ -15,7 +15,7 @@ const DATE = /^\d{4}-\d\d-\d\dT/;
 export const DIFFERING = "*";
 export const DEFAULTS = "outcome contention * workers time_to_target best throughput goodput curve duration created".split(" ");
 const MAX_DIFFERING = 3;
-// Of the runs, that share must have a setting which tells them apart.
+// A setting that distinguishes runs must be set in at least this share of them.
 const MIN_COMMON = 0.7;
 // Settings of the machine or the data, by which nobody tells runs apart.
 const FACTS = "seed goal threads torch blas data data_sha256 device_name train_samples validation_samples backend".split(" ");
@@ -27,7 +27,7 @@ const CONTROL = { isFixed: true, isPinned: true, isHiddenTitle: true };
 const [PLAIN, END_LENGTH] = [/^[\x20-\x7e]{16,}$/, 9];
 
 /**
- * What is known of a column besides its field: a title, a width, and a value of the run's own.
+ * Properties of a column besides its field: a title, a width, and a function that computes the value.
  * @type {Record<string, Partial<Column<Run>> & { value?: (run: Run, now: number) => any }>}
  */
 const KNOWN = {
@@ -90,7 +90,7 @@ function settingOf(/** @type {Run} */ run, /** @type {string} */ name) {
   return typeof value === "string" && value.trim() && Number.isFinite(Number(value)) ? Number(value) : value;
 }
 
-/** @returns {string[]} the settings that tell these runs apart: first those that were asked for. */
+/** @returns {string[]} the settings that distinguish these runs, requested settings first. */
 export function differingSettings(/** @type {Run[]} */ runs) {
   const named = runs.flatMap((run) => Object.keys({ ...run.swept, ...run.args, ...run.settings }).map((name) => ({ name, run })));
   const settings = Object.entries(Object.groupBy(named, ({ name }) => name)).map(([name, known]) => {
@@ -107,7 +107,7 @@ export function toggled(/** @type {string[]} */ ids, /** @type {string} */ id) {
   return ids.includes(id) ? ids.filter((other) => other !== id) : [...ids, id];
 }
 
-/** @returns {Column<Run>[]} the columns before the chosen ones: what selects, the colour, the name. */
+/** @returns {Column<Run>[]} the columns before the chosen ones: checkbox, colour, name. */
 export function headColumns(/** @type {import("./selection.js").Selection} */ selection, /** @type {string} */ title, width = 0) {
   const selector = (/** @type {Run} */ { id }) =>
     h("label", {}, h("input", { type: "checkbox", value: id, "aria-label": `Select run ${id}`, checked: selection.has(id) }));
@@ -182,7 +182,7 @@ export class Columns {
     if (from >= 0 && to >= 0) this.set({ ids: this.ids.toSpliced(from, 1).toSpliced(to, 0, this.ids[from]) });
   }
 
-  /** Change what is chosen, and remember it. */
+  /** Change the chosen columns, and remember them. */
   set(/** @type {Partial<Columns>} */ changes) {
     const { ids, widths, pinned, order, group } = Object.assign(this, changes);
     const isDefault = ids.join() === DEFAULTS.join();

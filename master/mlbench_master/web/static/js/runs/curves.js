@@ -8,7 +8,7 @@ import { codeOf, isActive } from "../records.js";
 // Maximum number of curves in one response of the API.
 const MAX_CURVES = 200;
 const ACTIVE_MS = 10_000;
-// A metric that must fall is drawn from so many times its target; what is above is cut off.
+// A metric that must fall is drawn up to this multiple of its target; higher values are cut off.
 const TIMES_TARGET = 3;
 
 /** @returns {number[]} the training time of each point; the time since the start if unknown. */
@@ -34,7 +34,7 @@ export function labelOf(/** @type {RunCurve} */ { metric, values }) {
   return `${format.metricTitle(metric)} from ${first} to ${last}`;
 }
 
-// Runs whose curves have one scale.
+// Runs of the same kind share a scale.
 function kindOf(/** @type {Run} */ run) {
   return `${codeOf(run)} ${run.target.metric} ${run.target.value}`;
 }
@@ -43,7 +43,7 @@ function kindOf(/** @type {Run} */ run) {
 export class Curves {
   /** @type {Map<number, RunCurve>} */
   #curves = new Map();
-  /** @type {Map<number, string>} what each run was when its curve was asked for */
+  /** @type {Map<number, string>} the state of each run when its curve was requested */
   #asked = new Map();
   /** @type {Map<string, number>} the training time that the axis of each kind of runs has */
   #longest = new Map();
@@ -61,7 +61,7 @@ export class Curves {
     return true;
   }
 
-  /** Measure these runs, so that the curves of one kind have one axis; a very long one leaves it. */
+  /** Measure these runs, so that the curves of one kind share an axis; a very long curve is cut off. */
   measure(/** @type {Run[]} */ runs) {
     const withCurve = runs.filter((run) => run.target && this.#curves.has(run.id));
     const kinds = Object.entries(Object.groupBy(withCurve, kindOf));

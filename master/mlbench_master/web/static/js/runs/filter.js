@@ -6,7 +6,7 @@ import { STATES } from "../records.js";
 
 /**
  * @typedef {{ name: string, help: string }} Field
- * @typedef {{ text: string, help: string }} Offer what a term may become
+ * @typedef {{ text: string, help: string }} Offer a completion of a term
  */
 
 const OPERATORS = ["=", "!=", ">", ">=", "<", "<=", ":"];
@@ -33,7 +33,7 @@ export function isComplete(/** @type {string} */ term) {
   return !/(^|\s)(OR|NOT)$|[=<>!:]\s*$/.test(term) && (term.match(/"/g) ?? []).length % 2 === 0;
 }
 
-/** @returns {Offer[]} what the end of a term may become: names of fields, after a name its operators, then values. */
+/** @returns {Offer[]} completions of a term: names of fields, after a name its operators, then values. */
 export function completions(/** @type {string} */ term, /** @type {Field[]} */ fields, valuesOf) {
   const [, before, word] = term.match(/^(.*(?:^|\s)(?:NOT |OR )?)(\S*)$/s) ?? [];
   const [, name, operator, begun] = word?.match(CONDITION) ?? [];
@@ -114,7 +114,7 @@ export class Filter {
     else this.#type();
   }
 
-  // Make chips of what has been typed.
+  // Turn typed terms into chips.
   #commit() {
     const typed = this.#input.value.trim();
     if (typed && isComplete(typed)) this.#change([...this.#terms, ...termsOf(typed)], "");

@@ -1,4 +1,4 @@
-// Groups of runs as a grid: how many they are, and the means of columns with their intervals.
+// Groups of runs as a grid: the number of runs, and the means of columns with their intervals.
 
 import { h } from "../dom.js";
 import * as format from "../format.js";
@@ -9,7 +9,7 @@ import { queryOf, quoted } from "./filter.js";
 /** @import { Columns } from "./columns.js" */
 
 const MEANS = ["time_to_target", "best", "throughput", "goodput", "duration"];
-// What has no mean.
+// Columns without a mean.
 const TEXTS = ["outcome", "contention", "curve", "created", "*"];
 
 /** @returns {string} a query that finds the runs of a group. */
@@ -17,7 +17,7 @@ export function termsOf(/** @type {RunGroup["values"]} */ values) {
   return Object.entries(values).map(([name, value]) => `${name}=${quoted(String(value ?? ""))}`).join(" ");
 }
 
-/** @returns {string[]} the columns whose means are asked for. */
+/** @returns {string[]} the columns whose means are requested. */
 export function meansOf(/** @type {Pick<Columns, "ids" | "group">} */ { ids, group }) {
   return [...new Set([...MEANS, ...ids])].filter((name) => !group.includes(name) && !TEXTS.includes(name));
 }

@@ -1,4 +1,4 @@
-// The page of all runs: filter, grid, selection, charts beside them, and the dialog for a new run.
+// The page of all runs: filter, grid, selection, charts, and the dialog for a new run.
 
 import { ApiError, get, now } from "../api.js";
 import { byId, getParam, keep, kept, setNotice, setOptions, setParams, setText } from "../dom.js";
@@ -200,7 +200,7 @@ const KEYS = {
 document.addEventListener("keydown", (event) => {
   const isElsewhere = /** @type {Element} */ (event.target).closest(FIELDS) || document.querySelector("dialog[open]");
   if (event.ctrlKey || event.metaKey || event.altKey || isElsewhere) return;
-  // The template says which other keys there are.
+  // The template lists the other keys.
   const control = /** @type {HTMLElement} */ (document.querySelector(`[aria-keyshortcuts="${CSS.escape(event.key)}"]`));
   if (!KEYS[event.key] && !control?.checkVisibility()) return;
   event.preventDefault();
@@ -213,7 +213,7 @@ byId("runs").addEventListener("click", (event) => {
   if (box.type !== "checkbox") return;
   const [from, to] = [lastSelected, Number(box.value)].map((id) => runs.findIndex((run) => run.id === id)).sort((a, b) => a - b);
   lastSelected = Number(box.value);
-  // A label's click comes again as its box's; only that of a mouse knows the Shift key.
+  // A click on a label also fires a click on its checkbox; only the mouse's click has the Shift key.
   const between = event.shiftKey && from >= 0 && box.checked ? runs.slice(from, to + 1).map(({ id }) => id) : [lastSelected];
   selection.toggle(...between.filter((id) => selection.has(id) !== box.checked));
 });

@@ -20,7 +20,7 @@ const OWN = /** @type {any} */ ({
   ...{ name: CUSTOM, description: "Any program that records its metrics with mlbench.Tracker." },
   ...{ takes_seed: true, takes_gpu: true, has_light_target: true, backends: ["gloo", "nccl"], options: [] },
 });
-/** What is wrong with the value of a field, by the names of ValidityState. */
+/** Error messages for the value of a field, by the names of ValidityState. */
 const PROBLEMS = /** @type {Record<string, (input: any) => string>} */ ({
   badInput: () => "must be a number",
   valueMissing: ({ labels }) => `${labels[0].textContent.toLowerCase()} is required`,

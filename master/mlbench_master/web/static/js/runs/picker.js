@@ -1,12 +1,11 @@
-// A list in which fields are chosen: as columns, in an order, or to group by.
+// A list to choose fields from: columns, their order, or groups.
 
 import { draw, h, setText } from "../dom.js";
 import { moveByDrag } from "../table.js";
 
 /**
- * Fill a popover, which a button opens, with a list of fields, those chosen first: `read` returns the
- * choices, the chosen ids and the pinned ones. Calls `onToggle(id)`; where there are such actions, `onPin(id)`
- * and `onMove(id, before)`.
+ * Fill the popover of a button with a list of fields, chosen fields first. `read` returns the choices, the
+ * chosen ids and the pinned ids. Calls `onToggle(id)` and, if given, `onPin(id)` and `onMove(id, before)`.
  * @returns {() => void} shows the number of chosen fields, and the choices if the list is open
  */
 export function picker(/** @type {HTMLButtonElement} */ button, read, { onToggle, onPin = undefined, onMove = undefined }) {

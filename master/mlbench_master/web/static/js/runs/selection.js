@@ -1,4 +1,4 @@
-// The selected runs: their colours, and what can be done with them: compare, tag, export, stop, delete.
+// The selected runs: their colours, and the actions on them: compare, tag, export, stop, delete.
 
 import { get, patch, post, remove } from "../api.js";
 import { byId, getParam, h, keep, kept, onSubmit, setNotice, setParams, setText } from "../dom.js";
@@ -12,7 +12,7 @@ import { confirm } from "../ui.js";
 
 const FIELDS = "id title state outcome benchmark command num_workers created_at finished_at target_train_seconds".split(" ");
 const PROMETHEUS = "Their samples in Prometheus are deleted if Prometheus allows it; otherwise they expire.";
-// Of a list in which no run is selected, the charts show the first runs.
+// If no run is selected, the charts show this number of runs, from the first.
 const FIRST = 8;
 
 /** Save runs as CSV, with these values of each. */

@@ -1,4 +1,4 @@
-// The page of a benchmark set: its answer first, then what supports it, its runs and its plan.
+// The page of a benchmark set: its verdict first, then the evidence, its runs and its plan.
 
 import { get, getOrNull, post, query } from "../api.js";
 import { Chart } from "../chart.js";

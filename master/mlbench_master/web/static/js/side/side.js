@@ -1,4 +1,4 @@
-// The charts of the runs in a list beside it, and the verdict on them: templates/_side.html.
+// The charts and the verdict next to a list of runs: templates/_side.html.
 
 import { ApiError } from "../api.js";
 import { showBars } from "../bars.js";
@@ -141,7 +141,7 @@ export class Side {
     if (bars.length) showBars(byId("times"), bars.slice(0, MAX_BARS));
     this.highlight(this.#lit);
     setText(byId("times-note"), bars.length > MAX_BARS ? `${MAX_BARS} fastest of ${bars.length}` : note);
-    // That runs cannot be compared is no news to somebody who did not want to.
+    // Unless the user chose the runs, do not show that they cannot be compared.
     byId("headline-card").hidden = comparison.results.length < 2 || (!this.#isChosen && comparison.comparable !== "yes");
     showHeadline(byId("headline"), comparison);
     const targets = comparison.results.map((result) => result.target?.metric).filter(Boolean);

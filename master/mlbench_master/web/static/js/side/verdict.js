@@ -130,7 +130,7 @@ function showDifferences(/** @type {Comparison} */ comparison, /** @type {Manife
  *   comparison leaves them out, because runs are meant to differ in them
  */
 export function toRows({ differences, results }, manifests) {
-  // The comparison has the seeds of groups; the manifests, those of each run.
+  // The comparison has the seeds of groups, the manifests have the seeds of each run.
   const judged = differences.filter(({ name }) => name !== SEED).map(({ name, breaks, values }) => ({
     ...{ name, breaks },
     values: results.map(({ run_id: id }) => values.find(({ run_ids }) => run_ids.includes(id))?.value ?? NOT_STATED),

@@ -10,7 +10,7 @@ const POINTS = 30;
 // Maximum age of a current value: three intervals of the exporter, or two points of the longest window.
 const CURRENT_MS = 20_000;
 
-/** What is measured of workers: its title, the exporter's metric, and the unit in charts. */
+/** Measurements of workers: title, the exporter's metric, and the unit in charts. */
 export const FIGURES = {
   cpu: { title: "CPU", metric: "container_cpu_usage_seconds_total", unit: "Cores", by: 1 },
   memory: { title: "Memory", metric: "container_memory_working_set_bytes", unit: "MB", by: 1e6 },
@@ -64,7 +64,7 @@ export async function fetchUsage(/** @type {number} */ milliseconds, /** @type {
 export function seriesOf(/** @type {Record<string, any[]>} */ byName, /** @type {string} */ metric) {
   const names = Object.keys(byName).filter((name) => name === metric || name.startsWith(`${metric}{`));
   const isCounter = metric.endsWith("_total");
-  // A point that stands for several samples has the time of the first one, which of a counter is the smallest.
+  // An averaged point has the time of its first sample, whose value is the lowest in a counter.
   const all = names.map((name) => toSeries(byName[name])).map((series) => (isCounter ? { ...series, values: series.lows } : series));
   const joined = all.length > 1 ? combine(longest(all), all, sum) : (all[0] ?? EMPTY);
   return isCounter ? rate(joined) : joined;
