@@ -41,7 +41,7 @@ _BOARDS = ("mlbench-run", "mlbench-workers")
 
 
 def measure(folder: Path) -> list[Figure]:
-    """Return milliseconds: of all rules each time they are evaluated, and of all of a board."""
+    """Return milliseconds per evaluation of all rules, and for all queries of each board."""
     began = time.time()
     with watched_workers(folder) as prometheus:
         time.sleep(_WATCHED_SECONDS)

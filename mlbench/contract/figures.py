@@ -31,7 +31,7 @@ def number(value: float | None, decimals: int | None = None) -> str:
 
 
 def column(values: Sequence[float | int | str | None]) -> list[str]:
-    """Return the cells of a column. The largest number decides how many decimals all have."""
+    """Return the cells of a column, with the decimals that suit its largest number."""
     decimals = _decimals(value for value in values if isinstance(value, float))
     return [
         value

@@ -89,7 +89,7 @@ class RankInterference(Record):
     text: str
     """Summary in words, with the programs that used the rank's cores."""
     measured: Interference
-    """The measured values."""
+    """The measured CPU contention."""
 
 
 @dataclass(frozen=True)

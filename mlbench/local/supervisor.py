@@ -38,7 +38,7 @@ _TERMINATE_SECONDS = 10.0
 # A process that ran for this long before it ended is restarted at once.
 _STABLE_SECONDS = 30.0
 _MAX_PAUSE_SECONDS = 10.0
-# The start is given up once a service has ended this often.
+# Abort the start after a service has exited this many times.
 _ENDS_WHILE_STARTING = 3
 _LAST_LINES = 10
 # Working folder of services, without modules that they could import by mistake.

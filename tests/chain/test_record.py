@@ -73,7 +73,7 @@ def test_the_same_losses_as_a_run_of_mlbench_to_the_bit(
     assert described[0].machines[0].packages == described[1].machines[0].packages
 
 
-# It saves every 10 steps, and both processes fail once, after 25.
+# The script saves every 10 steps, and both processes fail once, after 25 steps.
 _FAILING = """
 import json, os, sys, time
 from pathlib import Path

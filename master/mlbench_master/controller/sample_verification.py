@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 # Blocks are kept this long after a run's end: until then, a power failure may cost Prometheus
 # samples that it has accepted.
 KEPT_SECONDS = 3600.0
-# Samples that a Prometheus loses again and again were not lost with a disk.
+# A Prometheus that loses samples again after this many resends has another fault than its disk.
 _MAX_RESENDS = 3
 # The last scrapes of a run's workers have arrived this long after its deletion.
 _SCRAPED_SECONDS = 15.0

@@ -125,7 +125,9 @@ def test_an_export_meanwhile_adds_nothing_to_an_archive(
         assert sorted(value for piece in pieces for value in piece.values) == [1, 2, 3, 4]
 
 
-def test_recording_changes_no_answer(run: Run, reader: SeriesReader, recording: Recording) -> None:
+def test_concurrent_recording_does_not_change_a_response(
+    run: Run, reader: SeriesReader, recording: Recording
+) -> None:
     start_ms = time.time_ns() // 1_000_000 - 1_000
     record(run, steps(start_ms, 0, 20))
     post(run_owner(run.id), [Sample("a", "0", start_ms * 1000 - 7, 0.5, True, "first")])
