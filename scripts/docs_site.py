@@ -16,6 +16,7 @@ _ELSEWHERE = {
     "SECURITY.md": "SECURITY.md",
     "CHANGELOG.md": "CHANGELOG.md",
     "icon.svg": "master/mlbench_master/web/static/icon.svg",
+    "search.js": "scripts/docs_search.js",
 }
 _LINK = re.compile(r"(?P<what>!?\[(?P<text>[^]]*)\])\((?P<path>[^)#:\s]+)(?P<anchor>#[^)\s]+)?\)")
 
