@@ -5,10 +5,10 @@ epoch and the image alone: any number of ranks and of processes sees the same ba
 bytes until they are on the device, where they are normalized.
 
 Training uses the usual augmentation for ImageNet (Szegedy et al.: Going Deeper with Convolutions,
-2014): a crop of 8 to 100 % of the area, its sides in a ratio of 3/4 to 4/3, resized to a square,
-and mirrored half of the time. Resizing is Pillow's: bilinear and antialiased. Files are decoded at
-full size. Decoding JPEG at half the size is faster for large images, but changes the pixels, and
-most of ImageNet's images, about 500x375 pixels, are too small for that.
+2014). A crop has 8 to 100 % of the area, and its sides have a ratio of 3/4 to 4/3. It is resized to
+a square, and mirrored half of the time. Resizing is Pillow's: bilinear and antialiased. Files are
+decoded at full size. Decoding JPEG at half the size is faster for large images, but changes the
+pixels, and most of ImageNet's images, about 500x375 pixels, are too small for that.
 """
 
 import ctypes
