@@ -145,6 +145,9 @@ def test_a_wheel_from_the_source_distribution_is_the_same(wheel: Path, tmp_path:
     (rebuilt,) = tmp_path.glob("*.whl")
     with ZipFile(wheel) as first, ZipFile(rebuilt) as second:
         assert sorted(second.namelist()) == sorted(first.namelist())
+        metadata = second.read(f"mlbench_stack-{version('mlbench-stack')}.dist-info/METADATA")
+    # Twine, which uploads to PyPI, refuses later versions.
+    assert metadata.startswith(b"Metadata-Version: 2.4\n")
 
 
 def check_top_level_names(wheel: Path) -> None:
