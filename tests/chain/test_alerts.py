@@ -29,7 +29,7 @@ from tests.support.stacks import losses, order_command, order_steps, shorten_rul
 
 pytestmark = pytest.mark.slow
 
-_GONE_WRONG = (sys.executable, str(Path(__file__).with_name("gone_wrong.py")))
+_NAN_AND_STRAGGLER = (sys.executable, str(Path(__file__).with_name("nan_and_straggler.py")))
 _EVALUATION_SECONDS = 5
 
 _ROOT = Path(__file__).parents[2]
@@ -73,9 +73,9 @@ class RunAlerts:
     def find(self, alertname: str) -> list[dict[str, Any]]:
         """Return the alerts of a name, pending ones too."""
         answer = httpx.get(f"{self._url}/api/v1/alerts", timeout=10).raise_for_status().json()
-        wanted = {"alertname": alertname, "run_id": self._run_id}
+        labels = {"alertname": alertname, "run_id": self._run_id}
         return [
-            alert for alert in answer["data"]["alerts"] if wanted.items() <= alert["labels"].items()
+            alert for alert in answer["data"]["alerts"] if labels.items() <= alert["labels"].items()
         ]
 
     def firing_ranks(self, alertname: str) -> list[str]:
@@ -97,10 +97,10 @@ def receiver(alertmanager_port: int, tmp_path: Path) -> Iterator[Scripted]:
     amtool = Path(program("prometheus-alertmanager")).with_name("amtool")
     subprocess.run([amtool, "check-config", path], check=True)
     example = yaml.safe_load(path.read_text())
-    with answering(lambda asked: Reply()) as receiver:
+    with answering(lambda request: Reply()) as receiver:
         hook = {"url": f"{receiver.url}/hook"}
         example["receivers"] = [
-            {"name": kept["name"], "webhook_configs": [hook]} for kept in example["receivers"]
+            {"name": entry["name"], "webhook_configs": [hook]} for entry in example["receivers"]
         ]
         (tmp_path / "alertmanager.yml").write_text(yaml.safe_dump(example))
         command = (
@@ -128,8 +128,8 @@ def test_a_stalled_rank_is_named_to_a_receiver_while_its_agent_responds(
     victim.suspend()
     try:
         hung = f"Rank 1 of run {run.id} makes no progress.".encode()
-        wait_for(lambda: any(hung in asked.body for asked in receiver.asked), 120, "a message")
-        assert b'"cluster":"lab"' in b"".join(asked.body for asked in receiver.asked)
+        wait_for(lambda: any(hung in request.body for request in receiver.asked), 120, "a message")
+        assert b'"cluster":"lab"' in b"".join(request.body for request in receiver.asked)
         [alert] = alerts.find("MLBenchRunStalled")
         assert alerts.values(f"{names.WORKER_RUNNING}{{RUN}}") == {"0": 1, "1": 1}
     finally:
@@ -142,24 +142,24 @@ def test_a_stalled_rank_is_named_to_a_receiver_while_its_agent_responds(
 
 
 def test_a_loss_that_is_nan_and_a_slowed_rank_are_named(client: ApiClient, stack: Home) -> None:
-    run = order_command(client, "gone-wrong", shlex.join(_GONE_WRONG), num_workers=2)
+    run = order_command(client, "nan", shlex.join(_NAN_AND_STRAGGLER), num_workers=2)
     alerts = RunAlerts(stack, run)
-    _check_nan_is_told_at_once(alerts)
+    _check_nan_fires_at_once(alerts)
     _check_straggler_is_named(alerts, client, run)
-    wanted = _series_of_rules_and_runbooks()
-    wait_for(lambda: wanted <= _series(stack), what="there is every series that is asked for")
+    expected = _series_of_rules_and_runbooks()
+    wait_for(lambda: expected <= _series(stack), what="there is every series that is asked for")
 
 
-def _check_nan_is_told_at_once(alerts: RunAlerts) -> None:
+def _check_nan_fires_at_once(alerts: RunAlerts) -> None:
     not_finite = f'{names.RUN_METRIC}{{RUN,metric="{names.TRAIN_LOSS}"}} * 0 != 0'
     wait_for(lambda: alerts.values(not_finite), what="Prometheus has the NaN")
-    seen = time.time()
+    arrived_at = time.time()
     wait_for(lambda: alerts.firing_ranks("MLBenchLossNotFinite"), what="the alert fires")
     [alert] = alerts.find("MLBenchLossNotFinite")
     assert alert["labels"]["metric"] == names.TRAIN_LOSS
     assert alert["labels"]["rank"] == "0"
     fired = datetime.fromisoformat(alert["activeAt"]).timestamp()
-    assert fired < seen + 2 * _EVALUATION_SECONDS
+    assert fired < arrived_at + 2 * _EVALUATION_SECONDS
 
 
 def _check_straggler_is_named(alerts: RunAlerts, client: ApiClient, run: Run) -> None:

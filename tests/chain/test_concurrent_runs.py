@@ -49,6 +49,6 @@ def test_three_runs_share_a_machine_and_have_the_results_of_one_alone(
     assert [run.state for run in ended] == ["FINISHED"] * 3, [run.reason for run in ended]
     begun = [run.started_at for run in ended]
     assert begun == sorted(begun, key=str), "in the order of their orders"
-    wanted = losses(client, alone)
-    assert wanted
-    assert all(losses(client, run) == wanted for run in ended), "to the bit"
+    expected = losses(client, alone)
+    assert expected
+    assert all(losses(client, run) == expected for run in ended), "to the bit"

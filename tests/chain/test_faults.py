@@ -14,8 +14,8 @@ _LIVES = "sh -c 'sleep 5'"
 
 
 def events(client: ApiClient, run: Run, kind: str) -> list[RunEvent]:
-    told = client.get_run_events(run.id).result().value
-    return [one for one in told if one.kind == kind]
+    recorded = client.get_run_events(run.id).result().value
+    return [event for event in recorded if event.kind == kind]
 
 
 def seconds(event: RunEvent) -> float:

@@ -32,7 +32,7 @@ _PARTLY = "SELECT 1 FROM stream WHERE name = 'files' AND size > 100000 AND size 
 
 
 @pytest.fixture
-def given(tmp_path: Path) -> dict[str, bytes]:
+def output_files(tmp_path: Path) -> dict[str, bytes]:
     """Files that a rank copies to its output folder, nearly as many bytes as there may be."""
     folder = tmp_path / "given" / "deep"
     folder.mkdir(parents=True)
@@ -44,17 +44,17 @@ def given(tmp_path: Path) -> dict[str, bytes]:
 
 
 def test_files_of_a_run_survive_a_kill(
-    client: ApiClient, stack: Home, tmp_path: Path, given: dict[str, bytes]
+    client: ApiClient, stack: Home, tmp_path: Path, output_files: dict[str, bytes]
 ) -> None:
     _copy(tmp_path)
     run = _kill_while_it_ships(
         stack, lambda: order_command(client, "files", "sh copy.sh", working_dir=str(tmp_path))
     )
-    _assert_sealed(stack, client, run, given)
+    _assert_sealed(stack, client, run, output_files)
 
 
 def test_files_of_an_external_job_survive_a_kill(
-    client: ApiClient, stack: Home, tmp_path: Path, given: dict[str, bytes]
+    client: ApiClient, stack: Home, tmp_path: Path, output_files: dict[str, bytes]
 ) -> None:
     user = at_stack(stack, tmp_path / "user")
     command = [*RECORD, "--", "sh", str(_copy(tmp_path))]
@@ -66,7 +66,7 @@ def test_files_of_an_external_job_survive_a_kill(
     # On a slow machine the master is away for longer than the recorder waits.
     for folder in re.findall("`mlbench ship (.*)`", errors):
         run_text([RECORD[0], "ship", folder], env=user, check=True)
-    _assert_sealed(stack, client, run_of(client, errors), given)
+    _assert_sealed(stack, client, run_of(client, errors), output_files)
 
 
 def _copy(folder: Path) -> Path:
@@ -91,16 +91,16 @@ def _kill_while_it_ships(home: Home, begin: Callable[[], Begun]) -> Begun:
     return begun
 
 
-def _assert_sealed(home: Home, client: ApiClient, run: Run, given: dict[str, bytes]) -> None:
+def _assert_sealed(home: Home, client: ApiClient, run: Run, output_files: dict[str, bytes]) -> None:
     ended = sealed(client, run)
     assert ended.state == "FINISHED", ended.reason
-    digests = {name: hashlib.sha256(content).hexdigest() for name, content in given.items()}
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in output_files.items()}
     files = client.get_files(run.id).result().value
     assert {file.name: file.sha256 for file in files} == digests
     for file in files:
         target = BytesIO()
         client.download_file(run.id, file, target)
-        assert target.getvalue() == given[file.name]
+        assert target.getvalue() == output_files[file.name]
     verify = [RECORD[0], "verify", str(run.id), "--json"]
     done = run_text(verify, env={**os.environ, names.ENV_HOME: str(home.root)})
     assert json.loads(done.stdout)["problems"] == [], done.stderr

@@ -79,10 +79,10 @@ def measured(text: str) -> Mapping[str, float]:
     """Return what an attempt measured of itself: what came after its last checkpoint is lost."""
     lines = [json.loads(line) for line in text.splitlines()]
     whole = len(lines) == 0 or lines[-1][0] != "data" or ["restored", 0] in lines
-    last = len(lines) if whole else max(i for i, (what, _) in enumerate(lines) if what == "saved")
+    last = len(lines) if whole else max(i for i, (phase, _) in enumerate(lines) if phase == "saved")
     totals = Counter[str]()
-    for i, (what, seconds) in enumerate(lines):
-        bucket = {"forward": "compute", "saved": "", "restored": ""}.get(what, what)
+    for i, (phase, seconds) in enumerate(lines):
+        bucket = {"forward": "compute", "saved": "", "restored": ""}.get(phase, phase)
         totals[bucket if i < last else "lost"] += seconds
     del totals[""]
     return totals

@@ -67,8 +67,10 @@ def test_an_agent_that_was_silent_brings_all_that_its_rank_wrote(
 
 def _agent_of(home: Home, pod: str) -> psutil.Process:
     """Return the agent of a worker."""
-    wanted = {"mlbench_worker.agent", pod, str(home.root / "workers" / pod)}
+    arguments = {"mlbench_worker.agent", pod, str(home.root / "workers" / pod)}
     [agent] = [
-        one for one in psutil.process_iter(["cmdline"]) if wanted <= {*(one.info["cmdline"] or ())}
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if arguments <= {*(process.info["cmdline"] or ())}
     ]
     return agent

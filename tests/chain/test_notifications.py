@@ -44,7 +44,7 @@ def port() -> int:
 @pytest.fixture(scope="module")
 def channel() -> Iterator[Scripted]:
     """The receiver of the Alertmanager, which keeps its connections."""
-    with answering(lambda asked: Reply()) as server:
+    with answering(lambda request: Reply()) as server:
         yield server
 
 
@@ -82,14 +82,14 @@ def stack(prometheus_binary: Path, root: Path, port: int, channel: Scripted) -> 
 
 @pytest.fixture
 def receiver(port: int) -> Iterator[Scripted]:
-    with answering(lambda asked: Reply(body=b"ok"), port) as server:
+    with answering(lambda request: Reply(body=b"ok"), port) as server:
         yield server
 
 
 def texts(receiver: Scripted, run: Run) -> list[str]:
     """Return the messages about a run that the webhook got."""
-    assert {asked.path for asked in receiver.asked} <= {"/token"}
-    bodies = [json.loads(asked.body) for asked in receiver.asked]
+    assert {request.path for request in receiver.asked} <= {"/token"}
+    bodies = [json.loads(request.body) for request in receiver.asked]
     return [body["text"] for body in bodies if body["text"].endswith(f"/runs/{run.id}")]
 
 
@@ -137,7 +137,7 @@ def test_a_hung_rank_reaches_the_webhook_and_the_own_alertmanager(
     try:
         wait_for(lambda: texts(receiver, run), 120, "the webhook is told")
         alert = f"Rank 1 of run {run.id} makes no progress.".encode()
-        wait_for(lambda: any(alert in asked.body for asked in channel.asked), 120, "the alert")
+        wait_for(lambda: any(alert in request.body for request in channel.asked), 120, "the alert")
         wait_for(lambda: all_are_marked(stack), what="the controller has the answer")
         kill_service(stack, _CONTROLLER)
     finally:
@@ -155,7 +155,7 @@ def test_a_controller_that_is_killed_before_the_answer_sends_again(
     client: ApiClient, stack: Home, port: int
 ) -> None:
     slow = [Reply(seconds=60.0)]
-    with answering(lambda asked: slow.pop() if slow else Reply(), port) as receiver:
+    with answering(lambda request: slow.pop() if slow else Reply(), port) as receiver:
         run = order_steps(client, "twice", steps=5)
         wait_for(lambda: texts(receiver, run), what="the message")
         kill_service(stack, _CONTROLLER)

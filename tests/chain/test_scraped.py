@@ -82,11 +82,11 @@ def test_the_bandwidth_of_a_worker_is_limited_reported_and_counted(
     machines = client.get_manifest(run.id).result().value.machines
     assert {machine.bandwidth_limit for machine in machines} == {20}
     client.inject_fault(run.id, "network:3s", rank=1).result()
-    seen: list[tuple[float, float]] = []
+    readings: list[tuple[float, float]] = []
 
     def has_been_cut() -> bool:
-        seen.append((sent()[1], time.monotonic()))
-        same = [[at for _, at in group] for _, group in groupby(seen, key=itemgetter(0))]
+        readings.append((sent()[1], time.monotonic()))
+        same = [[at for _, at in group] for _, group in groupby(readings, key=itemgetter(0))]
         return any(times[-1] - times[0] > 2 for times in same[:-1])
 
     wait_for(has_been_cut, what="rank 1 sends nothing for three seconds, then goes on")

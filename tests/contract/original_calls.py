@@ -21,9 +21,9 @@ def _argument(value: Any) -> Any:
 
 
 def _call(client: ApiClient, method: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    given = {name: _argument(value) for name, value in kwargs.items()}
+    arguments = {name: _argument(value) for name, value in kwargs.items()}
     try:
-        answer = getattr(client, method)(*args, **given).result()
+        answer = getattr(client, method)(*args, **arguments).result()
     except Exception as error:
         return {"raised": repr(error)}
     return {

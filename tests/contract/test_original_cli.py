@@ -127,6 +127,6 @@ def _are_idle(client: ApiClient) -> bool:
 
 
 def test_benchmark_and_backend_names_match_the_original_client(original_python: str) -> None:
-    its = "from mlbench_core.api import MLBENCH_BACKENDS as b, MLBENCH_IMAGES as i"
-    said = subprocess.check_output([original_python, "-c", f"{its}; print([b, i])"])
-    assert ast.literal_eval(said.decode()) == [MLBENCH_BACKENDS, MLBENCH_IMAGES]
+    imports = "from mlbench_core.api import MLBENCH_BACKENDS as b, MLBENCH_IMAGES as i"
+    output = subprocess.check_output([original_python, "-c", f"{imports}; print([b, i])"])
+    assert ast.literal_eval(output.decode()) == [MLBENCH_BACKENDS, MLBENCH_IMAGES]

@@ -102,7 +102,7 @@ def test_parts_of_task_3_train_with_current_numpy_and_tqdm(
 def _order(original: Original, python: str, program: str, folder: Path) -> int:
     """Start a run on both workers with the original client; return its ID."""
     words = ("env", "-C", str(folder), python, program)
-    given = ("--run_id", "{run_id}", "--rank", "{rank}", "--hosts", "{hosts}")
+    options = ("--run_id", "{run_id}", "--rank", "{rank}", "--hosts", "{hosts}")
     got = original.call(
         "create_run",
         "original-training",
@@ -110,7 +110,7 @@ def _order(original: Original, python: str, program: str, folder: Path) -> int:
         num_cpus=1.0,
         max_bandwidth=1000,
         custom_image_name="local",
-        custom_image_command=" ".join([*words, *given]),
+        custom_image_command=" ".join([*words, *options]),
         backend="GLOO",
         run_all_nodes=False,
         gpu_enabled=False,
@@ -165,20 +165,23 @@ def _check_task(metrics: Metrics, result: Result, workers: Path) -> None:
         assert (own / "output" / "allreduce").is_dir()
         assert (own / "mlbench.log").stat().st_size
         history = json.loads((folder / "history.json").read_text())
-        its = {name: entries for name, entries in metrics.items() if name.endswith(f" @ {rank}")}
-        values = {name for name in its if name.startswith(("train_", "val_"))}
+        rank_metrics = {
+            name: entries for name, entries in metrics.items() if name.endswith(f" @ {rank}")
+        }
+        values = {name for name in rank_metrics if name.startswith(("train_", "val_"))}
         assert len(values) >= (8 if rank == 0 else 4)
         for name in values:
             points = [(value, at) for _, _, key, value, at in history if f"{key} @ {rank}" == name]
-            for entry in its[name]:
+            for entry in rank_metrics[name]:
                 at = datetime.fromisoformat(entry["date"]).timestamp()
                 value = float(entry["value"])
                 assert any(
-                    value == kept and abs(at - then) < _SAME_MOMENT_SECONDS for kept, then in points
+                    value == recorded and abs(at - then) < _SAME_MOMENT_SECONDS
+                    for recorded, then in points
                 ), (name, entry)
         # Each epoch has 30 batches, and every 25th is reported.
-        assert len(its[f"train_loss @ {rank}"]) == 4
-        assert {entry["metadata"] for entry in its[f"fwd_pass @ {rank}"]} == {
+        assert len(rank_metrics[f"train_loss @ {rank}"]) == 4
+        assert {entry["metadata"] for entry in rank_metrics[f"fwd_pass @ {rank}"]} == {
             f"{{rank: {rank}, epoch:{epoch}}}" for epoch in (0, 1)
         }
     assert (result.target, result.epochs) == (None, 2)

@@ -78,8 +78,8 @@ def active_run(stack: Home) -> Iterator[dict[str, Any]]:
 
         def is_seen() -> bool:
             metrics = http.get("/api/metrics").json()
-            seen = metrics.keys() >= PODS and all(metrics[pod].keys() >= CPU for pod in PODS)
-            return seen and http.get(path).json()["state"] == "STARTED"
+            has_series = metrics.keys() >= PODS and all(metrics[pod].keys() >= CPU for pod in PODS)
+            return has_series and http.get(path).json()["state"] == "STARTED"
 
         wait_for(is_seen, what="the run has started, and Prometheus has series of its pods")
         yield ordered

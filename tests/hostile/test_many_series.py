@@ -77,15 +77,15 @@ def test_posted_samples_beyond_the_limit_are_not_stored(
             {**owner, "name": f"x{i}", "date": "2026-01-01", "value": 1}
             for i in range(MAX_SERIES + 1)
         ]
-        held = PostedBody.select().count()
+        stored = PostedBody.select().count()
         refused = post(api, samples)
         assert refused.status_code == 400
         assert refused.json["message"].startswith("name: ")
         assert "more than 20 series with these: 'x20' is refused" in refused.json["message"]
-        assert PostedBody.select().count() == held
+        assert PostedBody.select().count() == stored
         assert post(api, samples[:-1]).status_code == 201
         assert post(api, samples[-1]).status_code == 400
-        assert PostedBody.select().count() == held + 1
+        assert PostedBody.select().count() == stored + 1
         assert post(api, samples[0] | {"value": 2}).status_code == 201
 
 

@@ -37,9 +37,9 @@ class ArchiveServer:
         """The download address and checksum for an installer."""
         return GrafanaArchive(self.url, hashlib.sha256(packed()).hexdigest())
 
-    def answer(self, asked: Asked) -> Reply:
+    def answer(self, request: Asked) -> Reply:
         size = len(self.content)
-        sent = 0 if asked.method == "HEAD" else size // 2 if self.breaks_off else size
+        sent = 0 if request.method == "HEAD" else size // 2 if self.breaks_off else size
         return Reply(body=self.content[:sent], missing_bytes=size - sent)
 
 

@@ -26,19 +26,27 @@ def make_certificates(folder: Path, name: str = "IP:127.0.0.1") -> Certificates:
     Raises:
         FileNotFoundError: openssl is missing.
     """
-    made = Certificates(folder / "ca.crt", folder / "server.crt", folder / "server.key")
+    certificates = Certificates(folder / "ca.crt", folder / "server.crt", folder / "server.key")
     ca_key = folder / "ca.key"
     new_key = (
         *("openssl", "req", "-x509", "-noenc", "-days", "2"),
         *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
     )
     for command in (
-        (*new_key, "-keyout", ca_key, "-out", made.ca, "-subj", "/CN=authority"),
+        (*new_key, "-keyout", ca_key, "-out", certificates.ca, "-subj", "/CN=authority"),
         (
-            *(*new_key, "-keyout", made.key, "-out", made.certificate, "-subj", "/CN=node"),
-            *("-CA", made.ca, "-CAkey", ca_key, "-addext", f"subjectAltName={name}"),
+            *(
+                *new_key,
+                "-keyout",
+                certificates.key,
+                "-out",
+                certificates.certificate,
+                "-subj",
+                "/CN=node",
+            ),
+            *("-CA", certificates.ca, "-CAkey", ca_key, "-addext", f"subjectAltName={name}"),
             *("-addext", "basicConstraints=critical,CA:false"),
         ),
     ):
         subprocess.run(command, check=True, capture_output=True)
-    return made
+    return certificates

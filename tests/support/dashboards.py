@@ -26,8 +26,8 @@ class Dashboard:
     @property
     def panels(self) -> list[Json]:
         """All panels except row headings, including those in collapsed rows."""
-        found = [one for panel in self.json["panels"] for one in (panel, *panel.get("panels", ()))]
-        return [panel for panel in found if panel["type"] != "row"]
+        panels = [panel for row in self.json["panels"] for panel in (row, *row.get("panels", ()))]
+        return [panel for panel in panels if panel["type"] != "row"]
 
     @property
     def variables(self) -> list[Json]:
@@ -37,7 +37,7 @@ class Dashboard:
     @property
     def annotations(self) -> list[Json]:
         """The annotations that query Prometheus."""
-        return [one for one in self.json["annotations"]["list"] if "expr" in one]
+        return [query for query in self.json["annotations"]["list"] if "expr" in query]
 
     @property
     def queries(self) -> list[tuple[str, str]]:

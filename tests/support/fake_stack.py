@@ -30,8 +30,8 @@ class FakeServices(StackServices):
         )
 
     def worker(self, number: int) -> Service:
-        given = os.environ.get("SECOND_WORKER") if number == 1 else None
-        command = (given,) if given else _SLEEP
+        program = os.environ.get("SECOND_WORKER") if number == 1 else None
+        command = (program,) if program else _SLEEP
         return Service(f"worker-{number}", command, os.environ, is_worker=True)
 
     def _optional(self) -> tuple[Service, ...]:

@@ -67,33 +67,33 @@ class _RefusalError(Exception):
 def serve_grafana(port: int = 0, path: str = "") -> Iterator[GrafanaServer]:
     """Serve an empty Grafana on a local port, below ``path``."""
     state = GrafanaServer()
-    with answering(lambda asked: _reply(state, path, asked), port) as server:
+    with answering(lambda request: _reply(state, path, request), port) as server:
         state.url = f"{server.url}{path}"
         yield state
 
 
-def _reply(state: GrafanaServer, base: str, asked: Asked) -> Reply:
-    path = urlsplit(asked.path).path
+def _reply(state: GrafanaServer, base: str, request: Asked) -> Reply:
+    path = urlsplit(request.path).path
     route = path.removeprefix(f"{base}/api")
-    state.log.append((asked.method, route))
+    state.log.append((request.method, route))
     if state.fault:
         return _FAULTS[state.fault]
     if not path.startswith(f"{base}/api/"):
         return Reply(404, b"<html>this message is no JSON</html>")
     try:
-        return Reply(body=_answer(state, route, asked))
+        return Reply(body=_answer(state, route, request))
     except _RefusalError as refusal:
         return Reply(refusal.status, {"message": str(refusal)})
 
 
-def _answer(state: GrafanaServer, route: str, asked: Asked) -> Any:  # noqa: PLR0911 - one line per route
-    content = json.loads(asked.body) if asked.method != "GET" else {}
+def _answer(state: GrafanaServer, route: str, request: Asked) -> Any:  # noqa: PLR0911 - one line per route
+    content = json.loads(request.body) if request.method != "GET" else {}
     if route == "/health":
         return {"commit": "0", "database": "ok", "version": state.version}
-    role = _role(asked)
-    match (asked.method, *route.split("/")[1:]):
+    role = _role(request)
+    match (request.method, *route.split("/")[1:]):
         case "GET", "folders", uid:
-            return _one(state.folders, uid)
+            return _find(state.folders, uid)
         case "POST", "folders":
             _need(role, EDITOR, "folders:create")
             return state.folders.setdefault(content["uid"], content)
@@ -106,12 +106,12 @@ def _answer(state: GrafanaServer, route: str, asked: Asked) -> Any:  # noqa: PLR
         case "POST", "datasources":
             return _store_data_source(state, {"readOnly": False, "version": 0}, content)
         case "GET", "datasources", "uid", uid:
-            return _one({entry["uid"]: entry for entry in state.data_sources}, uid)
+            return _find({entry["uid"]: entry for entry in state.data_sources}, uid)
         case "PUT", "datasources", "uid", uid:
-            source = _one({entry["uid"]: entry for entry in state.data_sources}, uid)
+            source = _find({entry["uid"]: entry for entry in state.data_sources}, uid)
             return _store_data_source(state, source, content)
         case "GET", "dashboards", "uid", uid:
-            return _one(state.dashboards, uid)
+            return _find(state.dashboards, uid)
         case "GET", "dashboards", "uid", uid, "versions":
             versions = [{"message": message} for message in reversed(state.messages.get(uid, []))]
             return versions if state.lists_versions_plainly else {"versions": versions}
@@ -120,8 +120,8 @@ def _answer(state: GrafanaServer, route: str, asked: Asked) -> Any:  # noqa: PLR
     raise _RefusalError(404, "Not found")
 
 
-def _role(asked: Asked) -> str:
-    kind, _, value = asked.headers.get("Authorization", "").partition(" ")
+def _role(request: Asked) -> str:
+    kind, _, value = request.headers.get("Authorization", "").partition(" ")
     if kind == "Bearer" and value in _ROLES:
         return value
     if kind == "Basic" and base64.b64decode(value).decode() == PASSWORD:
@@ -134,10 +134,10 @@ def _need(role: str, needed: str, permission: str) -> None:
         raise _RefusalError(403, f"Permissions needed: {permission}")
 
 
-def _one(things: dict[str, Json], uid: str) -> Json:
-    if uid not in things:
+def _find(entries: dict[str, Json], uid: str) -> Json:
+    if uid not in entries:
         raise _RefusalError(404, f"{uid} not found")
-    return things[uid]
+    return entries[uid]
 
 
 def _store_data_source(state: GrafanaServer, source: Json, content: Json) -> Json:
@@ -150,10 +150,10 @@ def _store_data_source(state: GrafanaServer, source: Json, content: Json) -> Jso
     if source not in state.data_sources:
         state.data_sources.append(source)
     secrets = dict.fromkeys(content.pop("secureJsonData", {}), True)
-    kept = {**source.get("secureJsonFields", {}), **secrets}
+    secret_fields = {**source.get("secureJsonFields", {}), **secrets}
     source.update(
         {"basicAuth": False, "basicAuthUser": "", "isDefault": False, **content},
-        secureJsonFields=kept,
+        secureJsonFields=secret_fields,
         version=source["version"] + 1,
     )
     return {"datasource": source}

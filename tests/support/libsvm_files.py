@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
-class Made:
+class LabelledRows:
     """The rows and labels of a generated data set."""
 
     rows: NDArray[np.float64]
@@ -28,7 +28,7 @@ class Made:
         ).encode()
 
 
-def make(count: int, features: int, *, density: float = 1.0, seed: int = 0) -> Made:
+def make(count: int, features: int, *, density: float = 1.0, seed: int = 0) -> LabelledRows:
     """Return ``count`` rows of length 1, sorted by label: -1 and +1 by the sign of ``w·x``.
 
     ``w`` is the same for every seed.
@@ -40,12 +40,12 @@ def make(count: int, features: int, *, density: float = 1.0, seed: int = 0) -> M
     weights = np.random.default_rng(1_000_000).normal(size=features)
     labels = np.where(rows @ weights > 0, 1.0, -1.0)
     order = np.argsort(labels, kind="stable")
-    return Made(rows[order], labels[order])
+    return LabelledRows(rows[order], labels[order])
 
 
-def make_regression(count: int, features: int) -> Made:
+def make_regression(count: int, features: int) -> LabelledRows:
     """Return rows like `make`, with labels ``w·x`` plus normal noise (standard deviation 0.1)."""
-    made = make(count, features)
+    samples = make(count, features)
     random = np.random.default_rng(1)
     weights = np.random.default_rng(1_000_000).normal(size=features)
-    return Made(made.rows, made.rows @ weights + 0.1 * random.normal(size=count))
+    return LabelledRows(samples.rows, samples.rows @ weights + 0.1 * random.normal(size=count))

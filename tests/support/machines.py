@@ -61,9 +61,9 @@ def two_machines(master_port: int) -> Iterator[Machines]:
 def _make(leaving: ExitStack, kind: str, name: str, *words: str) -> None:
     if shutil.which("ip") is None:
         pytest.skip("ip is missing (iproute2)")
-    made = run_text(["ip", kind, "add", name, *words])
-    if made.returncode:
-        pytest.skip(f"no network namespaces behind a bridge here: {made.stderr.strip()}")
+    result = run_text(["ip", kind, "add", name, *words])
+    if result.returncode:
+        pytest.skip(f"no network namespaces behind a bridge here: {result.stderr.strip()}")
     leaving.callback(_ip, kind, "delete", name)
 
 

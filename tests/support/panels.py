@@ -159,13 +159,15 @@ class Grafana:
     def _choice(self, variable: Json, options: Sequence[str]) -> str:
         """Return the selected value: the view's run, or All if the variable offers it."""
         if variable["name"] == "run_id":
-            options = [one for one in self._view.run_id.split("|") if one in options]
+            options = [option for option in self._view.run_id.split("|") if option in options]
         elif variable["includeAll"] and "allValue" in variable:
             all_value: str = variable["allValue"]
             return all_value
         if not variable["multi"]:
             return next(iter(options), "")
-        return "|".join(_SPECIAL.sub(lambda found: rf"\\{found.group()}", one) for one in options)
+        return "|".join(
+            _SPECIAL.sub(lambda found: rf"\\{found.group()}", option) for option in options
+        )
 
 
 def ask_board(

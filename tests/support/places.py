@@ -41,12 +41,14 @@ def write_labelled(
 def in_prometheus(url: str, run_id: int) -> Counter[Place]:
     """Return a run's samples in Prometheus, from 27 hours ago to 3 hours ahead."""
     series = f'mlbench_run_metric{{run_id="{run_id}"}}[30h]'
-    asked = {"query": series, "time": f"{time.time() + 3 * 3600:.3f}"}
-    answer = httpx.post(f"{url}/api/v1/query", data=asked).json()
+    parameters = {"query": series, "time": f"{time.time() + 3 * 3600:.3f}"}
+    answer = httpx.post(f"{url}/api/v1/query", data=parameters).json()
     assert answer["status"] == "success", answer
     return Counter(
         Place(labels["metric"], labels.get("rank", ""), round(seconds * 1000) * 1000, value)
-        for labels, values in ((one["metric"], one["values"]) for one in answer["data"]["result"])
+        for labels, values in (
+            (entry["metric"], entry["values"]) for entry in answer["data"]["result"]
+        )
         for seconds, value in values
     )
 

@@ -18,20 +18,20 @@ def run_text(command: Sequence[str | Path], **options: Any) -> subprocess.Comple
 
 def children(pid: int) -> list[psutil.Process]:
     """Return a process's running children, in the order in which they were started."""
-    return left(psutil.Process(pid).children())
+    return select_running(psutil.Process(pid).children())
 
 
 def descendants(pid: int) -> list[psutil.Process]:
     """Return all running descendants of a process."""
-    return left(psutil.Process(pid).children(recursive=True))
+    return select_running(psutil.Process(pid).children(recursive=True))
 
 
-def left(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
+def select_running(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
     """Return the processes that are still running. Zombies are not."""
-    return [process for process in processes if _goes_on(process)]
+    return [process for process in processes if _is_running(process)]
 
 
-def _goes_on(process: psutil.Process) -> bool:
+def _is_running(process: psutil.Process) -> bool:
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

@@ -52,9 +52,9 @@ class Rank:
         recorded = [line["metrics"] for line in self.lines() if "metrics" in line]
         return [values[metric] for values in recorded if metric in values]
 
-    def stated(self, what: str) -> list[Any]:
+    def stated(self, field: str) -> list[Any]:
         """Return the reported targets or settings, in order."""
-        return [line[what] for line in self.lines() if what in line]
+        return [line[field] for line in self.lines() if field in line]
 
 
 def start_ranks(

@@ -27,8 +27,8 @@ class Recording:
         return cls(Indexer(most_series), Exporter(writer))
 
     def index_all(self) -> None:
-        left = None
-        while left != (left := waiting_bytes()):
+        remaining_bytes = None
+        while remaining_bytes != (remaining_bytes := waiting_bytes()):
             self.indexer.index_waiting()
 
     def export_all(self) -> None:

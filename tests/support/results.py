@@ -22,8 +22,8 @@ _PHASES = {"data": 0.02, "forward": 0.3, "backward": 0.4, "communication": 0.05}
 _PHASES |= {"optimizer": 0.03, "metrics": 0.01, "evaluation": 0.1, "other": 0.04}
 
 
-def make_run(**given: Any) -> Run:
-    """Return run 7, which FINISHED after a minute, with the given fields replaced."""
+def make_run(**changes: Any) -> Run:
+    """Return run 7, which FINISHED after a minute, with these fields replaced."""
     fields: dict[str, Any] = {
         **{"id": 7, "name": "first", "state": "FINISHED", "reason": "", "num_workers": 2},
         **{"attempt": 1, "target": None, "delivery": None, "ranks": ()},
@@ -31,7 +31,7 @@ def make_run(**given: Any) -> Run:
         "started_at": "2018-08-03T09:21:30.000000Z",
         "finished_at": "2018-08-03T09:22:30.000000Z",
     }
-    return Run(**(fields | given))
+    return Run(**(fields | changes))
 
 
 def make_result(run_id: int, workers: int = 1, *, repeat: int = 1) -> Result:
@@ -104,7 +104,7 @@ def make_comparison(results: list[Result]) -> Comparison:
     """Return the comparison of runs that differ only in their number of workers."""
     same = {"data": "digits", "batch_size": "96", "num_cpus": "any", "max_bandwidth": "any"}
     same |= {"latency_ms": "none", "loss_percent": "none", "faults": "none"}
-    facts = {one.run_id: {**same, "num_workers": str(one.num_workers)} for one in results}
+    facts = {result.run_id: {**same, "num_workers": str(result.num_workers)} for result in results}
     return compare(results, facts)
 
 
@@ -130,13 +130,15 @@ def make_sweep(workers: tuple[int, ...] = (2,), repeats: int = 3) -> Comparison:
     ):
         run_id = len(results) + 1
         slower = 1 + (20 if exchange == "flat" else 3) / float(limit)
-        made = make_result(run_id, count, repeat=repeat)
-        assert made.time_to_target is not None
-        seconds = known(made.time_to_target.training_seconds) * slower
-        reached = replace(made.time_to_target, training_seconds=seconds)
-        rate = known(made.samples_per_second) / slower
+        result = make_result(run_id, count, repeat=repeat)
+        assert result.time_to_target is not None
+        seconds = known(result.time_to_target.training_seconds) * slower
+        reached = replace(result.time_to_target, training_seconds=seconds)
+        rate = known(result.samples_per_second) / slower
         swept = {"exchange": exchange, "bandwidth": limit}
-        results.append(replace(made, time_to_target=reached, samples_per_second=rate, swept=swept))
+        results.append(
+            replace(result, time_to_target=reached, samples_per_second=rate, swept=swept)
+        )
         facts[run_id] = {"num_workers": str(count), "exchange": exchange, "max_bandwidth": limit}
         facts[run_id] |= {"target": "acc", "data": "digits", "batch_size": "96"}
     return compare(results, facts)
@@ -176,11 +178,11 @@ def make_manifest(run: Run, result: Result) -> Manifest:
     )
 
 
-def make_archive(folder: Path, result: Result, **given: Any) -> Path:
+def make_archive(folder: Path, result: Result, **run_fields: Any) -> Path:
     """Write an archive of a run with this result and one series."""
     defaults = {"id": result.run_id, "name": result.name, "benchmark": result.benchmark}
     defaults |= {"num_workers": result.num_workers, "backend": "gloo"}
-    run = make_run(**defaults | given)
+    run = make_run(**defaults | run_fields)
     records = {"run": run, "manifest": make_manifest(run, result), "result": result}
     fields: dict[str, Any] = {name: record.to_fields() for name, record in records.items()}
     fields["events"] = []

@@ -53,9 +53,9 @@ QUIET: dict[str, Any] = {
 
 def make_run(num_workers: int = 2, **fields: Any) -> Run:
     """Store a started run, under an id that no other test uses."""
-    made = {"id": next(_RUN_IDS), "job_id": str(uuid.uuid4()), "name": "made", "args": {}}
-    made |= {"benchmark": "steps", "state": "STARTED", "attempt": 1, "created_at": time.time()}
-    run: Run = Run.create(num_workers=num_workers, **made | fields, force_insert=True)
+    defaults = {"id": next(_RUN_IDS), "job_id": str(uuid.uuid4()), "name": "made", "args": {}}
+    defaults |= {"benchmark": "steps", "state": "STARTED", "attempt": 1, "created_at": time.time()}
+    run: Run = Run.create(num_workers=num_workers, **defaults | fields, force_insert=True)
     if isinstance(database.obj, PostgresqlDatabase):
         # PostgreSQL's sequence ignores ids that were set explicitly.
         run_sql("SELECT setval('run_id_seq', ?)", run.id)
@@ -72,12 +72,12 @@ def make_ranks(run: Run, workers: Sequence[str] = ("w-0", "w-1"), **fields: Any)
     for worker in workers:
         if Pod.get_or_none(Pod.name == worker) is None:
             see_pod(worker, uid=fields.get("pod_uid") or "")
-    made = {"attempt": run.attempt, "assigned_at": time.time()}
+    defaults = {"attempt": run.attempt, "assigned_at": time.time()}
     ranks = []
     for rank, worker in enumerate(workers):
         assignment = {"run_id": run.id, "attempt": run.attempt, "rank": rank}
-        its = {"rank": rank, "worker": worker, "assignment": assignment}
-        ranks.append(Rank.create(run=run, **made | its | fields))
+        placement = {"rank": rank, "worker": worker, "assignment": assignment}
+        ranks.append(Rank.create(run=run, **defaults | placement | fields))
     return ranks
 
 
@@ -97,8 +97,8 @@ def make_pod() -> str:
 
 def see_pod(name: str, uid: str = "") -> None:
     labels = {"app": "mlbench"}
-    seen = {"phase": "Running", "ip": "127.0.0.1", "node": "here", "labels": labels, "uid": uid}
-    Pod.insert(name=name, **seen).on_conflict(conflict_target=[Pod.name], update=seen).execute()
+    fields = {"phase": "Running", "ip": "127.0.0.1", "node": "here", "labels": labels, "uid": uid}
+    Pod.insert(name=name, **fields).on_conflict(conflict_target=[Pod.name], update=fields).execute()
 
 
 def line(at: float, **metrics: Any) -> bytes:
@@ -148,7 +148,7 @@ def send(writer: RemoteWriter, *written: TimeSeries) -> None:
 
 def series(name: str, at: Sequence[float], values: Sequence[float], /, **labels: str) -> TimeSeries:
     """Return a series with these values at these times, in Unix seconds."""
-    points = [(round(one * 1000), value) for one, value in zip(at, values, strict=True)]
+    points = [(round(seconds * 1000), value) for seconds, value in zip(at, values, strict=True)]
     return TimeSeries({"__name__": name, **labels}, points)
 
 
@@ -171,11 +171,11 @@ def post(owner: str, samples: Sequence[Sample]) -> None:
 def ship_files(run: Run, files: Mapping[str, bytes | OutputFile], rank: int = 0) -> None:
     """Store a rank's output files. An ``OutputFile`` is only listed, not uploaded."""
     contents = {name: file for name, file in files.items() if isinstance(file, bytes)}
-    made = [
+    uploaded = [
         OutputFile(name, len(content), hashlib.sha256(content).hexdigest())
         for name, content in contents.items()
     ]
-    left = tuple(file for file in files.values() if isinstance(file, OutputFile))
-    listed = OutputList("/there", (*made, *left))
+    listed_only = tuple(file for file in files.values() if isinstance(file, OutputFile))
+    listed = OutputList("/there", (*uploaded, *listed_only))
     data = listed.line() + b"".join(contents.values())
     streams.append_files(key(run, rank, "files"), 0, data, len(data))

@@ -53,8 +53,8 @@ class Scripted:
 
 def serving(*replies: Reply) -> AbstractContextManager[Scripted]:
     """Run a server that gives these replies in order, and repeats the last one."""
-    left = list(replies)
-    return answering(lambda asked: left.pop(0) if len(left) > 1 else left[0])
+    remaining = list(replies)
+    return answering(lambda request: remaining.pop(0) if len(remaining) > 1 else remaining[0])
 
 
 @contextmanager
@@ -71,10 +71,10 @@ def answering(
         def do_GET(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             headers = dict(self.headers.items())
-            asked = Asked(self.command, self.path, headers, body, self.client_address[1])
+            request = Asked(self.command, self.path, headers, body, self.client_address[1])
             with lock:
-                script.asked.append(asked)
-                reply = answer(asked)
+                script.asked.append(request)
+                reply = answer(request)
             script.hurry.wait(reply.seconds)
             with suppress(OSError):  # the client may have disconnected
                 self.send(reply)

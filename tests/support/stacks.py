@@ -68,8 +68,8 @@ def shorten_rules(home: Home) -> None:
 
 def training(home: Home, rank: int) -> list[psutil.Process]:
     """Return the processes that the agent of this home folder started for a rank."""
-    wanted = {(names.ENV_HOME, str(home.root)), (names.ENV_RANK, str(rank))}
-    return [process for process in psutil.process_iter() if wanted <= _environ(process).items()]
+    variables = {(names.ENV_HOME, str(home.root)), (names.ENV_RANK, str(rank))}
+    return [process for process in psutil.process_iter() if variables <= _environ(process).items()]
 
 
 def files_of(home: Home) -> Iterator[Path]:
@@ -135,8 +135,8 @@ def order_steps(
 def order_command(
     client: ApiClient, name: str, command: str, *, num_workers: int = 1, **options: Any
 ) -> Run:
-    what = {"custom_image_name": names.THIS_MACHINE, "custom_image_command": command}
-    order = client.create_run(name, num_workers, **{"num_cpus": None, **what, **options})
+    image = {"custom_image_name": names.THIS_MACHINE, "custom_image_command": command}
+    order = client.create_run(name, num_workers, **{"num_cpus": None, **image, **options})
     return order.result().value
 
 

@@ -19,7 +19,7 @@ from tests.conftest import free_port, wait_for
 from tests.mlbench.cli.conftest import Mlbench
 from tests.support.grafana_server import serve_grafana
 from tests.support.known import known
-from tests.support.processes import descendants, left
+from tests.support.processes import descendants, select_running
 
 
 def test_a_running_stack_is_shown_and_not_restarted(mlbench: Mlbench) -> None:
@@ -72,7 +72,7 @@ def test_a_detached_stack_runs_until_it_is_stopped(alone: Mlbench) -> None:
     started = [psutil.Process(supervisor), *descendants(supervisor)]
 
     assert alone("down").output == "stopped\n"
-    wait_for(lambda: left(started) == [], what="all processes have ended")
+    wait_for(lambda: select_running(started) == [], what="all processes have ended")
     assert alone("down", "--json").json == {"stopped": False}
     assert alone("down").out == "no stack was running\n"
 
@@ -86,7 +86,7 @@ def test_ctrl_c_ends_a_stack_in_the_foreground(alone: Mlbench) -> None:
         assert len(started) >= 6
         terminal.press_ctrl_c()
         assert terminal.wait() == 0
-    assert left(started) == []
+    assert select_running(started) == []
     assert not alone.home.connection_file.exists()
     assert "Traceback" not in terminal.text
 

@@ -17,7 +17,7 @@ from mlbench.local import launch, network
 from mlbench.local.home import Home, StackConnection
 from mlbench.local.pool import LocalWorker, PoolFiles
 from tests.conftest import wait_for
-from tests.support.processes import children, left
+from tests.support.processes import children, select_running
 
 Process = subprocess.Popen[bytes]
 Start = Callable[..., Process]
@@ -111,7 +111,7 @@ def test_a_dead_service_is_restarted_after_a_pause_if_it_died_recently(running: 
     again = kill_and_wait(running, victim)
     # The new process is a copy of the supervisor until it executes the command.
     wait_for(lambda: again.cmdline() == ["sleep", "1000"], what="the service runs the same command")
-    assert left(others) == others, "other services must not be restarted"
+    assert select_running(others) == others, "other services must not be restarted"
     # Services must not import modules of the working directory.
     assert {part.cwd() for part in others} == {"/"}
     # Restarts are at least a second apart.
@@ -180,7 +180,7 @@ def end(supervisor: Process, number: signal.Signals = signal.SIGTERM) -> None:
     started = children(supervisor.pid)
     supervisor.send_signal(number)
     assert supervisor.wait(10) == 0
-    assert left(started) == []
+    assert select_running(started) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -203,7 +203,7 @@ def test_no_service_outlives_its_supervisor(running: Process, home: Home, start:
     started = children(running.pid)
     running.kill()
     running.wait()
-    wait_for(lambda: not left(started), what="all services have ended")
+    wait_for(lambda: not select_running(started), what="all services have ended")
     assert home.connection_file.exists(), "a killed supervisor cannot remove the file"
     assert launch.running_supervisor(home) is None
     # The supervisor runs as soon as it starts, but the connection is written when it is ready.
@@ -226,7 +226,7 @@ def test_the_network_switch_ends_with_the_supervisor(
     [switch] = [child for child in children(supervisor.pid) if child.pid == int(file.read_text())]
     supervisor.kill()
     supervisor.wait()
-    wait_for(lambda: not left([switch]), what="the process has ended")
+    wait_for(lambda: not select_running([switch]), what="the process has ended")
 
 
 def test_a_home_has_one_stack(running: Process, home: Home, start: Start, output: Path) -> None:

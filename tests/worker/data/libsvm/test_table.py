@@ -11,7 +11,7 @@ from mlbench_worker.data.libsvm.row_blocks import DenseRows, SparseRows
 from mlbench_worker.data.libsvm.table import open_table
 from mlbench_worker.ranks.rank_process import DataError
 from tests.conftest import wait_for
-from tests.support.libsvm_files import Made, make
+from tests.support.libsvm_files import LabelledRows, make
 from tests.support.ranks import finish, start_ranks
 
 
@@ -20,7 +20,7 @@ def _many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(svmlight_text, "_BLOCK_BYTES", 2000)
 
 
-def parsed(path: Path, width: int) -> Made:
+def parsed(path: Path, width: int) -> LabelledRows:
     """Return the rows of a file in their stored order."""
     samples, figures = open_table(path)
     assert figures.width == width
@@ -33,7 +33,7 @@ def parsed(path: Path, width: int) -> Made:
             rows[np.arange(len(rows)).repeat(lengths), columns.numpy()] = values.numpy()
     norms2 = (rows**2).sum(axis=1)
     assert figures.largest_norm2 == pytest.approx(norms2.max(), rel=1e-6)
-    return Made(rows, samples.targets.double().numpy())
+    return LabelledRows(rows, samples.targets.double().numpy())
 
 
 @pytest.mark.parametrize(("density", "kind"), [(1.0, DenseRows), (0.1, SparseRows)])

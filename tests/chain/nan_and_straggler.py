@@ -1,6 +1,6 @@
-"""A training in step whose rank 1 needs three times as long, and whose loss becomes NaN on rank 0.
+"""A synchronous training: rank 1 is three times slower, and the loss of rank 0 becomes NaN.
 
-It runs as a rank of a run until it is stopped.
+Each rank runs until it is stopped.
 """
 
 import math
