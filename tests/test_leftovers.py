@@ -29,8 +29,8 @@ def test_processes_of_a_killed_session_are_ended() -> None:
     )
     assert session.stdout is not None
     with session.stdout:
-        left = Path("/proc") / session.stdout.readline().strip()
-        assert left.exists()
+        process = Path("/proc") / session.stdout.readline().strip()
+        assert process.exists()
         session.send_signal(signal.SIGKILL)
         session.wait()
-    wait_for(lambda: not left.exists(), 30.0, "the end of the process that was left")
+    wait_for(lambda: not process.exists(), 30.0, "the end of the orphaned process")

@@ -15,7 +15,9 @@ _PYPROJECT = tomllib.loads((_REPOSITORY / "pyproject.toml").read_text())
 _EXTRAS = _PYPROJECT["project"]["optional-dependencies"]
 _EVERYWHERE = _PYPROJECT["project"]["dependencies"]
 
-_WITHOUT_TORCH = [one for one in _EXTRAS["worker"] if not one.startswith("torch")]
+_WITHOUT_TORCH = [
+    requirement for requirement in _EXTRAS["worker"] if not requirement.startswith("torch")
+]
 
 ASKED = {
     "build": _PYPROJECT["build-system"]["requires"],
@@ -25,7 +27,7 @@ ASKED = {
         framework: [*_EVERYWHERE, *_WITHOUT_TORCH, *_EXTRAS[framework]]
         for framework in ("jax", "tensorflow")
     },
-    "torch": [one for one in _EXTRAS["worker"] if one.startswith("torch")],
+    "torch": [requirement for requirement in _EXTRAS["worker"] if requirement.startswith("torch")],
     "exporter": [*_EVERYWHERE, *_EXTRAS["exporter"]],
 }
 _WORKERS = {"worker", "jax", "tensorflow"}
@@ -75,8 +77,8 @@ def test_each_requirement_is_locked_within_its_range(name: str) -> None:
 def test_every_package_has_hashes(name: str) -> None:
     for package, _, hashes in pins(name):
         assert hashes, f"{package} has no hash: run scripts/lock.sh"
-        for one in hashes:
-            assert re.fullmatch("--hash=sha256:[0-9a-f]{64}", one), f"{package}: {one}"
+        for option in hashes:
+            assert re.fullmatch("--hash=sha256:[0-9a-f]{64}", option), f"{package}: {option}"
 
 
 @pytest.mark.parametrize("name", ["master", "worker", "jax", "tensorflow", "exporter"])

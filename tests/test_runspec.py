@@ -73,12 +73,14 @@ def test_the_form_states_bounds_and_help_of_each_number(
 
 
 def test_the_command_line_has_each_flag_and_its_help() -> None:
-    helps = {word: one.help for one in load_command("run").params for word in one.opts}
-    flags = {one.flag: one.sentence_with_example for one in OPTIONS.values() if one.flag}
+    helps = {word: param.help for param in load_command("run").params for word in param.opts}
+    flags = {
+        option.flag: option.sentence_with_example for option in OPTIONS.values() if option.flag
+    }
     assert len(flags) > 9
     assert helps | flags == helps
 
 
 def test_the_client_takes_every_option() -> None:
-    taken = {*get_type_hints(ApiClient.create_run), *get_type_hints(RunOptions)}
-    assert {*get_type_hints(RunSpec)} <= taken
+    parameters = {*get_type_hints(ApiClient.create_run), *get_type_hints(RunOptions)}
+    assert {*get_type_hints(RunSpec)} <= parameters

@@ -87,8 +87,8 @@ def installed(wheel: Path, tmp_path: Path, prometheus_binary: Path) -> Iterator[
     # Use the other packages of this environment, without its link to the repository.
     (site,) = (venv / "lib").glob("python3*/site-packages")
     (site / "others.pth").write_text(sysconfig.get_path("purelib"))
-    kept = ("PATH", "LANG", "TMPDIR")
-    environ = {name: os.environ[name] for name in kept if name in os.environ} | {
+    variables = ("PATH", "LANG", "TMPDIR")
+    environ = {name: os.environ[name] for name in variables if name in os.environ} | {
         "HOME": str(tmp_path / "home"),
         "PROMETHEUS": str(prometheus_binary),
     }
@@ -152,8 +152,8 @@ def test_a_wheel_from_the_source_distribution_is_the_same(wheel: Path, tmp_path:
 
 def check_top_level_names(wheel: Path) -> None:
     with ZipFile(wheel) as content:
-        taken = {PurePath(name).parts[0] for name in content.namelist()}
-    assert taken == {
+        top_level = {PurePath(name).parts[0] for name in content.namelist()}
+    assert top_level == {
         *("mlbench", "mlbench_exporter", "mlbench_master", "mlbench_worker"),
         *(extension.name for extension in (_REPOSITORY / "extensions").glob("mlbench_*")),
         f"mlbench_stack-{version('mlbench-stack')}.dist-info",

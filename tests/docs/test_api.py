@@ -134,10 +134,10 @@ def check_status_codes(page: list[Shown]) -> None:
 
 
 def check_answers(page: list[Shown]) -> None:
-    shown = [one for one in page if one.answer is not None]
-    assert len(shown) > 5
-    for one in shown:
-        assert_like(one.answer, json.loads(one.output), one.commands)
+    printed = [shown for shown in page if shown.answer is not None]
+    assert len(printed) > 5
+    for shown in printed:
+        assert_like(shown.answer, json.loads(shown.output), shown.commands)
 
 
 def check_operations(page: list[Shown]) -> None:

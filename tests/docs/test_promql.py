@@ -63,7 +63,7 @@ def ended(own_prometheus: PrometheusServer) -> Iterator[tuple[PrometheusClient, 
 def test_every_query_returns_the_metrics_of_finished_runs(
     ended: tuple[PrometheusClient, float],
 ) -> None:
-    answers = {asked.title: _ask(*ended, asked) for asked in read_questions(_ASKED)}
+    answers = {question.title: _ask(*ended, question) for question in read_questions(_ASKED)}
     newest = {
         title: {
             series.labels.get(_EXPECTED[title][0], ""): float(series.values[-1])

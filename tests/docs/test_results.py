@@ -83,8 +83,8 @@ def test_the_page_has_figures_a_chart_and_the_archive(archives: Path, tmp_path: 
 @pytest.mark.parametrize("bench", SETS, ids=lambda bench: bench.name)
 def test_measured_sets_name_existing_benchmarks_and_options(bench: Bench) -> None:
     task, *words = shlex.split(bench.arguments)
-    given = [value for name, value in pairwise(words) if name in ("--set", "--sweep")]
-    for key, values in (option.split("=") for option in given):
+    settings = [value for name, value in pairwise(words) if name in ("--set", "--sweep")]
+    for key, values in (option.split("=") for option in settings):
         for value in values.split(","):
             if key != "bandwidth":
                 read(BENCHMARKS[task].options, {key: value})

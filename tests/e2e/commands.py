@@ -31,7 +31,7 @@ def run(*command: str, input: str | None = None, seconds: float = 60.0) -> str: 
 
 
 def wait_until(
-    ask: Callable[[], Value], holds: Callable[[Value], object], seconds: float, what: str
+    ask: Callable[[], Value], holds: Callable[[Value], object], seconds: float, description: str
 ) -> Value:
     """Call ``ask`` until ``holds`` accepts its result, and return the result.
 
@@ -39,6 +39,8 @@ def wait_until(
     """
     deadline = time.monotonic() + seconds
     while not holds(answer := ask()):
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}; last: {answer!r}"
+        assert time.monotonic() < deadline, (
+            f"not within {seconds:g} s: {description}; last: {answer!r}"
+        )
         time.sleep(0.3)
     return answer

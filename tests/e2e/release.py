@@ -79,9 +79,9 @@ class Release:
         """Install or upgrade the release, and wait until all objects are ready."""
         values = json.dumps(self._values() | dict(more or {}))
         wait = ("--wait", "--timeout", "4m")
-        given = ("--namespace", self.name, "--values", "-", *wait, *arguments)
+        options = ("--namespace", self.name, "--values", "-", *wait, *arguments)
         return run(
-            self.place.helm, command, self.name, str(CHART), *given, input=values, seconds=270
+            self.place.helm, command, self.name, str(CHART), *options, input=values, seconds=270
         )
 
     def _values(self) -> dict[str, Any]:
@@ -213,8 +213,8 @@ class Release:
         """Wait until an active run has recorded a value of at least ``at_least``."""
 
         def last() -> float:
-            seen = self.run(run.id)
-            assert seen.active, f"run {seen.id} is {seen.state}: {seen.reason}"
+            current = self.run(run.id)
+            assert current.active, f"run {run.id} is {current.state}: {current.reason}"
             ask = self.client.get_run_metrics
             series = patiently(
                 lambda: ask(run.id, metric_filter=metric, last_n=1), seconds=_AWAY_SECONDS
@@ -261,10 +261,10 @@ class Release:
 
     def _look(self, *arguments: str) -> str:
         try:
-            seen = self.kubectl(*arguments, seconds=30)
+            output = self.kubectl(*arguments, seconds=30)
         except CommandError as error:
-            seen = str(error)
-        lines = seen.splitlines()
+            output = str(error)
+        lines = output.splitlines()
         return "\n".join([f"--- kubectl {' '.join(arguments)}", *lines[:1], *lines[1:][-25:]])
 
     def _last_run(self) -> str:

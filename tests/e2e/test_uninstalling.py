@@ -17,7 +17,9 @@ def test_no_objects_are_left(release: Release) -> None:
     assert _of_the_release(release), "the release must have objects"
     helm = release.place.helm
     run(helm, "uninstall", release.name, "--namespace", release.name, "--wait", seconds=180)
-    wait_until(lambda: _of_the_release(release), lambda left: not left, 120, "all objects are gone")
+    wait_until(
+        lambda: _of_the_release(release), lambda objects: not objects, 120, "all objects are gone"
+    )
 
 
 def _of_the_release(release: Release) -> list[str]:

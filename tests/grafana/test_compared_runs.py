@@ -36,15 +36,15 @@ class Boards:
 
     def run_ids(self, *workers: int) -> list[str]:
         """Return the ids of the runs with these numbers of workers."""
-        return [f"{self._key}-{one}" for one in workers]
+        return [f"{self._key}-{number}" for number in workers]
 
     def ask(self, uid: str, label: str, *run_ids: str, **chosen: str) -> Rows:
         """Return the newest values of each query, named ``PANEL / REF``, by a label."""
         view = View("ended", self._ended - _SECONDS - 2, self._ended + 12, "|".join(run_ids))
         answers = ask_board(self._url, uid, view, chosen)
         return {
-            place: {one.labels.get(label, ""): float(one.values[-1]) for one in found}
-            for place, found in answers.items()
+            place: {result.labels.get(label, ""): float(result.values[-1]) for result in results}
+            for place, results in answers.items()
         }
 
     def _series(
@@ -53,7 +53,7 @@ class Boards:
         rate: float,
         to_target: float,
         disturbed: int,
-        taken: float,
+        contention: float,
         threads: int,
     ) -> Iterator[TimeSeries]:
         [run_id], started = self.run_ids(workers), self._ended - _SECONDS
@@ -82,7 +82,7 @@ class Boards:
         yield of_run(names.RUN_SAMPLES_PER_SECOND, rate, after)
         yield of_run(names.RUN_TIME_TO_TARGET, to_target, after)
         yield of_run(names.RUN_DISTURBED, disturbed, after)
-        yield of_run(names.RUN_CONTENTION_RATIO, taken, after, rank="1")
+        yield of_run(names.RUN_CONTENTION_RATIO, contention, after, rank="1")
         yield of_run(names.RUN_PHASE_SECONDS, 3, after, phase="forward")
         yield of_run(names.RUN_PHASE_SECONDS, 1, after, phase="other")
         yield of_run(names.RUN_GOODPUT, 3, after, bucket="compute")
@@ -101,11 +101,11 @@ def boards(shared_prometheus: PrometheusServer) -> Boards:
 def test_the_list_of_runs_shows_their_results(boards: Boards) -> None:
     shown = boards.ask("mlbench-runs", "run_id")
     refs = ("throughput", "time_to_target", "contention", "result")
-    for run_id, (rate, to_target, _, taken, _) in zip(
+    for run_id, (rate, to_target, _, contention, _) in zip(
         boards.run_ids(*_RUNS), _RUNS.values(), strict=True
     ):
         found = [shown[f"All runs / {ref}"][run_id] for ref in refs]
-        assert found == [rate, to_target, taken, 98.6]
+        assert found == [rate, to_target, contention, 98.6]
 
 
 def test_compared_runs_show_their_results(boards: Boards) -> None:

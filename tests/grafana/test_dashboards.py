@@ -88,7 +88,11 @@ def test_every_variable_is_declared_before_its_use(board: Dashboard) -> None:
 @each_board
 def test_each_refresh_looks_up_the_runs_and_no_other_variable(board: Dashboard) -> None:
     on_time_range_change = 2
-    again = {one["name"] for one in board.variables if one["refresh"] == on_time_range_change}
+    again = {
+        variable["name"]
+        for variable in board.variables
+        if variable["refresh"] == on_time_range_change
+    }
     assert again <= {"run_id"}
 
 
@@ -103,7 +107,7 @@ def test_panels_refer_to_existing_queries(board: Dashboard) -> None:
 
 @each_board
 def test_links_lead_to_dashboards_and_set_variables_that_they_have(board: Dashboard) -> None:
-    variables = {one.uid: {each["name"] for each in one.variables} for one in BOARDS}
+    variables = {other.uid: {variable["name"] for variable in other.variables} for other in BOARDS}
     for _, text in texts(board.json):
         for link in _BOARD_LINK.finditer(text):
             passed = set(re.findall(r"var-(\w+)=", link["query"]))
@@ -198,14 +202,16 @@ def test_every_series_is_one_that_the_code_exposes_or_a_rule_records(board: Dash
 
 @each_board
 def test_start_target_and_end_of_short_runs_are_marked(board: Dashboard) -> None:
-    marked = {one for each in board.annotations for one in _SERIES.findall(each["expr"])}
+    marked = {
+        series for annotation in board.annotations for series in _SERIES.findall(annotation["expr"])
+    }
     events = {names.RUN_STARTED, names.RUN_TARGET_REACHED, names.RUN_FINISHED}
     # Boards of a chosen run also mark hang diagnoses.
     assert marked - {names.RUN_DIAGNOSIS} == events
     # Grafana's default interval for annotations is a minute, but a run may take 15 s. Grafana reads
     # the interval from the annotation up to version 11, and from its query from version 12 on.
-    for one in board.annotations:
-        assert one["step"] == one["target"]["interval"] == "2s"
+    for annotation in board.annotations:
+        assert annotation["step"] == annotation["target"]["interval"] == "2s"
 
 
 def test_alerts_of_workers_have_the_color_of_their_severity() -> None:

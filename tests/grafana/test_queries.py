@@ -91,14 +91,14 @@ def _unanswered(used: Used) -> list[str]:
 def _figures(used: Used, view: View) -> dict[str, float]:
     """Return the values on the page of the ended run that its result has too."""
     answers = Grafana(used.prometheus, view).answers("mlbench-run")
-    wanted = [f"Progress / {ref}" for ref in "ABD"] + [
+    places = [f"Progress / {ref}" for ref in "ABD"] + [
         "Target / B",
         "Samples/s / A",
         "Samples/s / B",
     ]
-    return {place: float(answers[place][0].values[-1]) for place in wanted} | {
-        f"{one.labels['rank']} {one.labels['phase']}": float(one.values[-1])
-        for one in answers["Time breakdown by rank / phases"]
+    return {place: float(answers[place][0].values[-1]) for place in places} | {
+        f"{result.labels['rank']} {result.labels['phase']}": float(result.values[-1])
+        for result in answers["Time breakdown by rank / phases"]
     }
 
 
@@ -106,11 +106,11 @@ def _listed(used: Used) -> dict[str, float]:
     """Return the ended run's values on the pages of all runs and of compared runs."""
     grafana = Grafana(used.prometheus, used.finished)
     answers = grafana.answers("mlbench-runs") | grafana.answers("mlbench-compare")
-    wanted = ["Time to target (training) / value"]
-    wanted += [
+    places = ["Time to target (training) / value"]
+    places += [
         f"All runs / {ref}" for ref in ("throughput", "contention", "result", "time_to_target")
     ]
-    return {place: float(answers[place][0].values[-1]) for place in wanted}
+    return {place: float(answers[place][0].values[-1]) for place in places}
 
 
 def _drawn_in_a_day(used: Used) -> set[str]:
@@ -149,7 +149,7 @@ def _faults(board: Dashboard, used: Used) -> Iterator[str]:
 
 def _fault(grafana: Grafana, query: Query, has_data: bool, reasons: list[str]) -> str:
     """Check the result of a query, and return the fault or ""."""
-    lacking = [one for one in reasons if not grafana.ask(query.asking(one))]
+    lacking = [reason for reason in reasons if not grafana.ask(query.asking(reason))]
     # Alerts about contention depend on how busy the machine is.
     if lacking and has_data and "ALERTS" not in lacking[0]:
         return f"finds data, though there is no {lacking[0]}: the exclusion is needless"

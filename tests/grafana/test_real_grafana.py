@@ -59,8 +59,8 @@ def test_a_panel_in_error_is_noticed(chromium: Browser) -> None:
         "/empty": "",
     }
 
-    def answer(asked: Asked) -> Reply:
-        body = pages.get(asked.path)
+    def answer(request: Asked) -> Reply:
+        body = pages.get(request.path)
         if body is None:
             return Reply(400, {"message": "parse error"})
         return Reply(200, f"<!doctype html>{body}".encode(), (("Content-Type", "text/html"),))

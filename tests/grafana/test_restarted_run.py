@@ -37,9 +37,9 @@ class Restarted:
         """Return the values of a query of the runs page, PANEL / REF, at a second of the run."""
         view = View("a second", self.start - 5, self.start + second, self.run_id)
         board = "mlbench-compare" if chosen else "mlbench-runs"
-        found = Grafana(self.prometheus, view, chosen).answers(board)[place]
-        [values] = [one.values for one in found if one.labels["run_id"] == self.run_id]
-        return [float(one) for one in values]
+        results = Grafana(self.prometheus, view, chosen).answers(board)[place]
+        [values] = [result.values for result in results if result.labels["run_id"] == self.run_id]
+        return [float(value) for value in values]
 
 
 @pytest.fixture

@@ -46,16 +46,20 @@ def views(shared_prometheus: PrometheusServer) -> dict[str, Answers]:
 def test_values_match_the_result_in_any_time_range(views: dict[str, Answers]) -> None:
     expected = {place: value for place, (_, _, value) in _FIGURES.items()}
     for name, answers in views.items():
-        shown = {place: [float(one.values[-1]) for one in answers[place]] for place in expected}
+        shown = {
+            place: [float(result.values[-1]) for result in answers[place]] for place in expected
+        }
         assert shown == {place: [value] for place, value in expected.items()}, name
         for place in ("Alerts / alerts", "Alerts over time / A"):
-            assert [one.labels["alert"] for one in answers[place]] == ["CPUContention"], name
+            assert [result.labels["alert"] for result in answers[place]] == ["CPUContention"], name
         assert set(answers["Alerts over time / A"][0].values) == {"1"}, "not a warning"
 
 
 def test_no_rank_of_an_ended_run_is_shown_as_running(views: dict[str, Answers]) -> None:
     for name, answers in views.items():
-        processes = {one.labels["rank"]: one.values[-1] for one in answers["Ranks / running"]}
+        processes = {
+            result.labels["rank"]: result.values[-1] for result in answers["Ranks / running"]
+        }
         assert processes == {"0": "0", "1": "0"}, name
 
 
@@ -76,7 +80,7 @@ def test_a_graph_says_that_a_run_is_too_short_for_it(views: dict[str, Answers]) 
 
 def _of_panel(panel: Json, answers: Answers) -> Sequence[QueryResult]:
     refs = [target["refId"] for target in panel["targets"]]
-    return [one for ref in refs for one in answers[f"{panel['title']} / {ref}"]]
+    return [result for ref in refs for result in answers[f"{panel['title']} / {ref}"]]
 
 
 def _series(run_id: str, started: float, ended: float) -> Iterator[rows.TimeSeries]:

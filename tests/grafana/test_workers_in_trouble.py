@@ -26,7 +26,8 @@ def answers(shared_prometheus: PrometheusServer) -> dict[str, list[QueryResult]]
 
 def test_each_alert_of_a_worker_is_named(answers: dict[str, list[QueryResult]]) -> None:
     named = {
-        (one.labels["pod"][-1], one.labels["trouble"]) for one in answers["Worker pods / wrong"]
+        (result.labels["pod"][-1], result.labels["trouble"])
+        for result in answers["Worker pods / wrong"]
     }
     both = {("b", "Straggler"), ("b", "CPUContention")}
     assert named == {*both, ("a", "CPUContention"), ("c", "-"), ("d", "-")}
@@ -34,15 +35,16 @@ def test_each_alert_of_a_worker_is_named(answers: dict[str, list[QueryResult]]) 
 
 def test_a_worker_whose_scrape_fails_keeps_its_run(answers: dict[str, list[QueryResult]]) -> None:
     ranks = {
-        one.labels["pod"][-1]: one.labels.get("rank", "") for one in answers["Worker pods / work"]
+        result.labels["pod"][-1]: result.labels.get("rank", "")
+        for result in answers["Worker pods / work"]
     }
     assert ranks == {"a": "0", "b": "1", "c": "2", "d": ""}
-    assert [one.values[-1] for one in answers["Working / A"]] == ["3"]
+    assert [result.values[-1] for result in answers["Working / A"]] == ["3"]
 
 
 def test_the_straggler_comes_first(answers: dict[str, list[QueryResult]]) -> None:
     [ref] = [place for place in answers if place.startswith("Worker activity /")]
-    assert [(one.labels["row"][-1], one.labels["work"]) for one in answers[ref]] == [
+    assert [(result.labels["row"][-1], result.labels["work"]) for result in answers[ref]] == [
         ("b", "Straggler: run 1 rank 1"),
         ("a", "run 1 rank 0"),
         ("c", "run 1 rank 2"),
@@ -57,13 +59,13 @@ def test_many_workers_are_drawn_by_node(shared_prometheus: PrometheusServer) -> 
     view = View("earlier", now - _SECONDS, now, "")
     answers = ask_board(shared_prometheus.url, "mlbench-workers", view)
     [ref] = [place for place in answers if place.startswith("Worker activity /")]
-    assert [(one.labels["row"], one.labels["work"]) for one in answers[ref]] == [
+    assert [(result.labels["row"], result.labels["work"]) for result in answers[ref]] == [
         ("n1", f"Straggler: run {run_id} rank 9"),
         ("n0", f"run {run_id}"),
         ("n2", "idle"),
     ]
     # A worker that was never scraped is not part of the activity.
-    assert [one.values[-1] for one in answers["Not scraped / A"]] == ["1"]
+    assert [result.values[-1] for result in answers["Not scraped / A"]] == ["1"]
 
 
 def _many(run_id: str, first: float) -> Iterator[TimeSeries]:

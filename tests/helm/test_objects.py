@@ -235,9 +235,9 @@ def test_archives_in_s3_need_no_volume(render: Render) -> None:
     pod = pod_spec(documents, "r-mlbench-master")
     assert "archive" not in {volume["name"] for volume in pod["volumes"]}
     for container in pod["containers"]:
-        told = environment(container)
-        assert told["MLBENCH_ARCHIVE"] == "s3://bucket/runs"
-        assert told["MLBENCH_ARCHIVE_DAYS"] == "30"
+        variables = environment(container)
+        assert variables["MLBENCH_ARCHIVE"] == "s3://bucket/runs"
+        assert variables["MLBENCH_ARCHIVE_DAYS"] == "30"
 
 
 @pytest.mark.parametrize("changed", ["limits.cpu=2", "worker.image.tag=next"])
@@ -259,5 +259,5 @@ def test_dashboards_are_those_of_the_repository(render: Render) -> None:
         if config["metadata"]["labels"].get("grafana_dashboard") == "1"
     ]
     folder = CHART.parents[1] / "grafana" / "dashboards"
-    given = {name: json.loads(text) for data in labelled for name, text in data.items()}
-    assert given == {file.name: json.loads(file.read_text()) for file in folder.glob("*.json")}
+    dashboards = {name: json.loads(text) for data in labelled for name, text in data.items()}
+    assert dashboards == {file.name: json.loads(file.read_text()) for file in folder.glob("*.json")}

@@ -69,9 +69,9 @@ def prometheus(
     for job, targets in {**pods, "controller": pods["master"]}.items():
         (folder / f"{job}.json").write_text(json.dumps(targets))
     (secret,) = find_documents(helm.render("1.31.0"), "Secret", "r-mlbench")
-    held = {key: b64decode(value).decode() for key, value in secret["data"].items()}
-    (folder / "password").write_text(held["prometheus-password"])
-    (folder / "web.yml").write_text(held["prometheus-web.yml"])
+    secrets = {key: b64decode(value).decode() for key, value in secret["data"].items()}
+    (folder / "password").write_text(secrets["prometheus-password"])
+    (folder / "web.yml").write_text(secrets["prometheus-web.yml"])
     settings = without_kubernetes(copy.deepcopy(config), str(folder))
     (itself,) = (job for job in settings["scrape_configs"] if job["job_name"] == "prometheus")
     itself["scrape_interval"] = itself["scrape_timeout"] = "1s"
@@ -85,7 +85,7 @@ def prometheus(
     )
     with (folder / "prometheus.log").open("wb") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-    yield f"http://127.0.0.1:{port}", held["prometheus-password"]
+    yield f"http://127.0.0.1:{port}", secrets["prometheus-password"]
     process.kill()
     process.wait()
 
@@ -211,8 +211,8 @@ def test_an_existing_prometheus_is_used_instead(render: Render) -> None:
     documents = render(file=VALUES / "prometheus.yaml")
     assert find_documents(documents, "StatefulSet") == []
     for container in master_containers(documents):
-        told = environment(container)["MLBENCH_PROMETHEUS_URL"]
-        assert told == "http://prometheus.monitoring:9090"
+        url = environment(container)["MLBENCH_PROMETHEUS_URL"]
+        assert url == "http://prometheus.monitoring:9090"
 
 
 def test_an_existing_prometheus_may_have_a_login_and_another_address_for_writes(

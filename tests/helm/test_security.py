@@ -38,8 +38,8 @@ def test_every_pod_is_restricted(documents: list[Document]) -> None:
         if name != _DEVICE_PLUGIN:  # its socket is in a folder of root
             assert (security["runAsNonRoot"], security["runAsUser"]) == (True, 10001), name
             kinds = {key for volume in spec["volumes"] for key in volume} - {"name"}
-            asked = {"gcePersistentDisk"} if name == "r-mlbench-worker" else set()
-            assert kinds <= _RESTRICTED_VOLUMES | asked, name
+            optional = {"gcePersistentDisk"} if name == "r-mlbench-worker" else set()
+            assert kinds <= _RESTRICTED_VOLUMES | optional, name
         assert not {"hostNetwork", "hostPID", "hostIPC"} & spec.keys(), name
         for container in containers(spec):
             _check_container(container)
@@ -172,12 +172,12 @@ def test_each_container_gets_only_the_secrets_that_it_needs(render: Render) -> N
 
 
 def test_only_the_controller_gets_the_webhook(render: Render) -> None:
-    told = [
+    receivers = [
         (secret, container)
         for secret, variable, container in _secret_variables(render("notify.existingSecret=slack"))
         if variable == "MLBENCH_NOTIFY_URL"
     ]
-    assert told == [("slack", "controller")]
+    assert receivers == [("slack", "controller")]
 
 
 def _secret_variables(documents: list[Document]) -> Iterator[tuple[str, str, str]]:
@@ -247,11 +247,11 @@ def test_workers_cannot_reach_metadata_services_or_private_networks(render: Rend
 def test_workers_can_query_only_the_clusters_dns(render: Render) -> None:
     def dns(*values: str) -> list[Any]:
         (policy,) = find_documents(render(*values), "NetworkPolicy", "r-mlbench-worker")
-        asked = [rule for rule in policy["spec"]["egress"] if "53" in str(rule.get("ports"))]
+        dns_rules = [rule for rule in policy["spec"]["egress"] if "53" in str(rule.get("ports"))]
         assert all(rule["to"] for rule in policy["spec"]["egress"]), (
             "every rule must name its destinations"
         )
-        return [peer for rule in asked for peer in rule["to"]]
+        return [peer for rule in dns_rules for peer in rule["to"]]
 
     assert dns() == [
         {

@@ -15,7 +15,7 @@ from tests.helm.pods import environment, master_containers, pod_spec, worker_spe
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ("limits.wrokers=3", "limits: Additional property wrokers is not allowed"),
         ("limits.workers=0", "limits.workers: Must be greater than or equal to 1"),
@@ -38,8 +38,8 @@ from tests.helm.pods import environment, master_containers, pod_spec, worker_spe
         ("prometheus.scrapeInterval=30s", "prometheus.scrapeInterval: Does not match pattern"),
     ],
 )
-def test_an_invalid_value_is_named(render: Render, wrong: str, told: str) -> None:
-    with pytest.raises(ChartError, match=re.escape(told)):
+def test_an_invalid_value_is_named(render: Render, wrong: str, message: str) -> None:
+    with pytest.raises(ChartError, match=re.escape(message)):
         render(wrong)
 
 
@@ -58,7 +58,10 @@ def test_only_volumes_are_backed_up(render: Render, value: str, message: str) ->
 
 
 def test_weave_may_be_off_as_in_the_original_values(render: Render) -> None:
-    objects = [[one["kind"] for one in render(*values)] for values in ([], ["weave.enabled=false"])]
+    objects = [
+        [document["kind"] for document in render(*values)]
+        for values in ([], ["weave.enabled=false"])
+    ]
     assert objects[0] == objects[1]
 
 
@@ -95,9 +98,9 @@ def test_large_numbers_in_a_file_stay_integers(helm: Helm, tmp_path: Path) -> No
     file = tmp_path / "values.yaml"
     file.write_text("limits: {bandwidth: 1000000}\nworker: {startSeconds: 2000000}\n")
     api, _ = master_containers(helm.render("1.31.0", "--values", file))
-    told = environment(api)
-    assert told["MLBENCH_LIMIT_BANDWIDTH"] == "1000000"
-    assert told["MLBENCH_START_SECONDS"] == "2000000"
+    variables = environment(api)
+    assert variables["MLBENCH_LIMIT_BANDWIDTH"] == "1000000"
+    assert variables["MLBENCH_START_SECONDS"] == "2000000"
 
 
 @pytest.mark.parametrize(

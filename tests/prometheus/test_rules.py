@@ -29,11 +29,16 @@ def test_an_alert_states_its_severity_and_remedy(name: str, alert: Rule) -> None
 def test_an_alert_has_firing_and_silent_cases(name: str, alert: Rule) -> None:
     cases = [case for case in read_cases("alert_rule_test") if case["alertname"] == name]
     assert {bool(case["exp_alerts"]) for case in cases} == {True, False}
-    fired = [one for case in cases for one in case["exp_alerts"] if "run_id" in one["exp_labels"]]
-    told = [one["exp_annotations"]["description"] for one in fired]
-    for one, description in zip(fired, told, strict=True):
-        assert f"Run {one['exp_labels']['run_id']}" in description
-    assert not told or any("Run 1 (digits-1)" in description for description in told)
+    fired = [
+        expected
+        for case in cases
+        for expected in case["exp_alerts"]
+        if "run_id" in expected["exp_labels"]
+    ]
+    descriptions = [expected["exp_annotations"]["description"] for expected in fired]
+    for expected, description in zip(fired, descriptions, strict=True):
+        assert f"Run {expected['exp_labels']['run_id']}" in description
+    assert not descriptions or any("Run 1 (digits-1)" in text for text in descriptions)
 
 
 @pytest.mark.parametrize("name", read_rules("record"))

@@ -26,11 +26,11 @@ SECONDS = 1.0
 
 def main() -> None:
     """Start a process that updates the targets, and replace this process by Prometheus."""
-    given = Path(
+    file = Path(
         next(a for a in sys.argv if a.startswith(CONFIG_OPTION)).removeprefix(CONFIG_OPTION)
     )
-    config = yaml.safe_load(given.read_text())
-    config["rule_files"] = [str(given.parent / pattern) for pattern in config["rule_files"]]
+    config = yaml.safe_load(file.read_text())
+    config["rule_files"] = [str(file.parent / pattern) for pattern in config["rule_files"]]
     FOLDER.mkdir(exist_ok=True)
     selectors = {
         scrape["job_name"]: replace_discovery(scrape)
