@@ -38,8 +38,8 @@ class Work:
 
 
 @dataclass
-class Seen:
-    """Responses of the master to the agents."""
+class RequestLog:
+    """Durations and failures of the requests of agents to the master."""
 
     polls: list[float] = field(default_factory=list)
     """Seconds from each poll to its answer."""
@@ -49,7 +49,7 @@ class Seen:
 
 def start(
     pool: ProcessPoolExecutor, tokens: Mapping[str, str], url: str, folder: Path, work: Work
-) -> list["Future[Seen]"]:
+) -> list["Future[RequestLog]"]:
     """Have the agents of these pods, each with its token, work until their run has ended."""
     parts = [dict(list(tokens.items())[first::_PROCESSES]) for first in range(_PROCESSES)]
     return [pool.submit(_work, part, url, folder, work) for part in parts]
@@ -60,10 +60,10 @@ def processes() -> ProcessPoolExecutor:
     return ProcessPoolExecutor(_PROCESSES, mp_context=get_context("spawn"))
 
 
-def _work(tokens: Mapping[str, str], url: str, folder: Path, work: Work) -> Seen:
-    seen, noting = Seen(), logging.getLogger("mlbench_worker.agent.shipper")
-    noting.addHandler(_Notes(seen.failures))
-    agents = [_Agent(pod, token, url, folder / pod, work, seen) for pod, token in tokens.items()]
+def _work(tokens: Mapping[str, str], url: str, folder: Path, work: Work) -> RequestLog:
+    log, noting = RequestLog(), logging.getLogger("mlbench_worker.agent.shipper")
+    noting.addHandler(_Notes(log.failures))
+    agents = [_Agent(pod, token, url, folder / pod, work, log) for pod, token in tokens.items()]
     for number, agent in enumerate(agents):
         # Spread over a second, as in a cluster, whose pods start over several seconds.
         agent.writes_at = number / len(agents)
@@ -77,7 +77,7 @@ def _work(tokens: Mapping[str, str], url: str, folder: Path, work: Work) -> Seen
         time.sleep(max(0.0, began + 1 - time.monotonic()))
     for agent in agents:
         agent.join()
-    return seen
+    return log
 
 
 class _Notes(logging.Handler):
@@ -93,11 +93,11 @@ class _Agent(threading.Thread):
     """Polls as the agent does, until its rank is done."""
 
     def __init__(
-        self, pod: str, token: str, url: str, folder: Path, work: Work, seen: Seen
+        self, pod: str, token: str, url: str, folder: Path, work: Work, log: RequestLog
     ) -> None:
         super().__init__(name=pod, daemon=True)
         self.writes_at = 0.0
-        self._folder, self._work, self._seen = folder, work, seen
+        self._folder, self._work, self._log = folder, work, log
         self._link, self._shippers = MasterClient(url, token), MasterClient(url, token)
         metrics = *_ASKED_FOR, *(f"metric_{i}" for i in range(work.metrics))
         self._metrics = metrics[: work.metrics]
@@ -114,11 +114,11 @@ class _Agent(threading.Thread):
             try:
                 reply = self._link.poll(self.name, self._report())
             except MasterClientError as error:
-                self._seen.failures.append(str(error))
+                self._log.failures.append(str(error))
                 time.sleep(backoff.seconds())
                 continue
             backoff.reset()
-            self._seen.polls.append(time.monotonic() - sent_at)
+            self._log.polls.append(time.monotonic() - sent_at)
             if reply.do == "start" and self._attempt is None:
                 assignment = Assignment.from_fields(reply.assignment)
                 self._attempt = attempt = Attempt.create(self._folder, assignment)

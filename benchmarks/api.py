@@ -151,8 +151,8 @@ def recording_rate(folder: Path) -> list[Figure]:
             assert counted.in_prometheus == counted.recorded == _RECORDED, counted
             return _RECORDED / seconds
 
-        what = "stream to Prometheus, until a query finds all"
-        figures = alternate(5, "samples/s", {what: measure_once})
+        name = "stream to Prometheus, until a query finds all"
+        figures = alternate(5, "samples/s", {name: measure_once})
         prometheus.close()
     database.close()
     return figures
@@ -221,7 +221,7 @@ def read_memory(folder: Path) -> Iterator[Figure]:
         lines = (metric_lines(*series) for series in (_LONG, _SHORT))
         run = store_indexed(store_run("read-memory"), *lines)
         idle_mb = _memory_mb(master, "VmRSS")
-        for what, path in (
+        for reply, path in (
             ("a run, json", f"/api/metrics/{run.id}/?metric_type=run"),
             ("a run, zip", f"/api/metrics/{run.id}/?metric_type=run&format=zip"),
             ("all runs, json", "/api/metrics/?metric_type=run"),
@@ -235,7 +235,7 @@ def read_memory(folder: Path) -> Iterator[Figure]:
                 speed = len(download.body) / _MB / download.seconds
                 rounds.append((peak_mb, download.first_byte_seconds, speed))
             peaks_mb, first_bytes, speeds = zip(*rounds, strict=True)
-            answer = f"GET 5 million samples, {what}"
+            answer = f"GET 5 million samples, {reply}"
             yield Figure(f"{answer}: memory above idle", "MB", [mb - idle_mb for mb in peaks_mb])
             yield Figure(f"{answer}: first byte", "s", first_bytes)
             yield Figure(f"{answer}: speed", "MB/s", speeds)
@@ -268,7 +268,7 @@ def result_rate(folder: Path) -> list[Figure]:
             f"{result_of} {_SHORT_STEPS} steps": f"/api/runs/{small[0].id}/result/",
             f"{_SMALL_RUNS} such runs compared": f"/api/compare/?runs={ids}",
         }
-        measures = {what: reading(master, path, is_result=True) for what, path in paths.items()}
+        measures = {name: reading(master, path, is_result=True) for name, path in paths.items()}
         return alternate(7, "ms", measures)
 
 

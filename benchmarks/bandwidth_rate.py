@@ -43,8 +43,8 @@ def measure(folder: Path) -> Iterator[Ratio]:
                 for size in _SIZES[1:]:
                     if points := series.get(f"{way} {size} @ 0"):
                         took = points[0].number
-                        what = f"{mbit} Mbit/s, {way}, {size:,} bytes: {took * 1e3:.2f} ms"
-                        yield Ratio(what, took / (size * 8e-6 / mbit + latency))
+                        name = f"{mbit} Mbit/s, {way}, {size:,} bytes: {took * 1e3:.2f} ms"
+                        yield Ratio(name, took / (size * 8e-6 / mbit + latency))
 
 
 def main(mbit: float) -> None:

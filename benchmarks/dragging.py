@@ -37,9 +37,9 @@ def measure(folder: Path) -> Iterator[Figure]:
     ):
         page = browser.new_page(viewport={"width": 1440, "height": 900})
         page.goto(f"http://127.0.0.1:{master.port}/signin")
-        what = f"{_RUNS} curves of {_SAMPLES:,} samples"
+        curves = f"{_RUNS} curves of {_SAMPLES:,} samples"
         times = [float(page.evaluate(_DRAW, [_RUNS, _SAMPLES])) for _ in range(3)]
-        yield Figure(f"{what}: smoothed and drawn", "ms", times)
+        yield Figure(f"{curves}: smoothed and drawn", "ms", times)
         for ranged in ("all of them", "zoomed to a part"):
             box = page.locator(".u-over").bounding_box()
             assert box
@@ -54,6 +54,6 @@ def measure(folder: Path) -> Iterator[Figure]:
             events = traces.end(browser)
             page.mouse.up()
             counts = Counter(event["name"] for event in events)
-            for name, what in (("DrawFrame", "drawn"), ("DroppedFrame", "dropped")):
-                yield Figure(f"  {_MOVES} moves, {ranged}: frames {what}", "", [counts[name]])
+            for event, outcome in (("DrawFrame", "drawn"), ("DroppedFrame", "dropped")):
+                yield Figure(f"  {_MOVES} moves, {ranged}: frames {outcome}", "", [counts[event]])
             yield Figure("  longest task, on the processor", "ms", [traces.longest_task_ms(events)])

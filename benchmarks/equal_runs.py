@@ -47,5 +47,5 @@ def measure(folder: Path) -> Iterator[Figure]:
                 print(f"  {speedup}, p = {test.p:.2g}", flush=True)
                 tests.append(test)
             differ = sum(test.distinguishable for test in tests)
-            what = f"slower by {slower:.0%}, {runs} runs each: {differ} of {times} differ; p"
-            yield Figure(what, "", [test.p for test in tests])
+            name = f"slower by {slower:.0%}, {runs} runs each: {differ} of {times} differ; p"
+            yield Figure(name, "", [test.p for test in tests])

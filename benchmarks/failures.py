@@ -34,38 +34,38 @@ _TRAIN = """
 import json, os, sys, time
 from pathlib import Path
 
-steps, every, step_seconds, checkpoint_seconds, told = sys.argv[1:]
+steps, every, step_seconds, checkpoint_seconds, log = sys.argv[1:]
 folder = Path(os.environ["MLBENCH_CHECKPOINTS"])
 folder.mkdir(parents=True, exist_ok=True)
-kept = folder / "step"
+checkpoint = folder / "step"
 
-def tell(what, value):
-    with open(told, "a") as file:
-        file.write(json.dumps([what, value]) + "\\n")
+def record(name, value):
+    with open(log, "a") as file:
+        file.write(json.dumps([name, value]) + "\\n")
 
-done = int(kept.read_text()) if kept.exists() else 0
+done = int(checkpoint.read_text()) if checkpoint.exists() else 0
 ticks = Path("/proc/self/stat").read_text().rsplit(")", 1)[1].split()[19]
 age = time.clock_gettime(time.CLOCK_BOOTTIME) - int(ticks) / os.sysconf("SC_CLK_TCK")
-tell("born", time.time() - age)
-tell("began", time.time())
+record("born", time.time() - age)
+record("began", time.time())
 at = time.monotonic()
 for step in range(done + 1, int(steps) + 1):
     time.sleep(float(step_seconds))
     if step % int(every) == 0:
         began = time.monotonic()
-        tell("steps", (began - at) / int(every))
+        record("steps", (began - at) / int(every))
         time.sleep(float(checkpoint_seconds))
         draft = folder / "draft"
         draft.write_text(str(step))
-        draft.replace(kept)
+        draft.replace(checkpoint)
         at = time.monotonic()
-        tell("checkpoint", at - began)
-tell("ended", time.time())
+        record("checkpoint", at - began)
+record("ended", time.time())
 """
 
 
 @dataclass(frozen=True)
-class Kept:
+class RunTimes:
     """Useful time and costs of a run, in seconds."""
 
     step: float
@@ -91,11 +91,11 @@ def measure(folder: Path) -> Iterator[str]:
         ]
         off, right = [], 0
         for client, between, of_each in zip(clients, _BETWEEN, submitted, strict=True):
-            kept, expected = [], []
+            shares, expected = [], []
             for interval, runs in zip(_INTERVALS, of_each, strict=True):
                 done = [_look(client, wait_for_end(client, run, 1.0)) for run in runs]
                 share, costs, tau = _costs(done, interval)
-                kept.append(share)
+                shares.append(share)
                 expected.append(goodput(tau, costs))
                 of_runs = ", ".join(f"{run.useful / run.wall:.1%}" for run in done)
                 yield (
@@ -104,8 +104,8 @@ def measure(folder: Path) -> Iterator[str]:
                     f" {sum(run.failures for run in done)} failures, {costs},"
                     f" best every {max(_STEP_SECONDS, best_interval(costs)):.2f} s"
                 )
-            off += [abs(share - formula) for share, formula in zip(kept, expected, strict=True)]
-            right += abs(kept.index(max(kept)) - expected.index(max(expected))) <= 1
+            off += [abs(share - formula) for share, formula in zip(shares, expected, strict=True)]
+            right += abs(shares.index(max(shares)) - expected.index(max(expected))) <= 1
     yield f"within 3 points of the formula: {sum(points <= 0.03 for points in off)} of {len(off)}"
     yield f"off by {fmean(off):.1%} in the mean, {max(off):.1%} at most"
     yield f"the best interval is the formula's, or next to it: {right} of {len(_BETWEEN)}"
@@ -135,19 +135,19 @@ def _submit(client: ApiClient, folder: Path, interval: float, between: int, seed
     )
 
 
-def _look(client: ApiClient, run: Run) -> Kept:
+def _look(client: ApiClient, run: Run) -> RunTimes:
     """Return the useful time and the costs of a run."""
     values: dict[str, list[float]] = {}
     words = shlex.split(run.command)
     for line in Path(words[-1]).read_text().splitlines():
-        what, value = json.loads(line)
-        values.setdefault(what, []).append(value)
+        name, value = json.loads(line)
+        values.setdefault(name, []).append(value)
     events = client.get_run_events(run.id).result().value
     dates = [datetime.fromisoformat(event.time) for event in events if event.kind == "planned"]
     hits = [date.timestamp() for date in dates]
     born, began = values["born"], values["began"]
     step = fmean(values["steps"])
-    return Kept(
+    return RunTimes(
         step,
         step * int(words[2]),
         values["ended"][-1] - began[0],
@@ -159,7 +159,7 @@ def _look(client: ApiClient, run: Run) -> Kept:
     )
 
 
-def _costs(runs: Sequence[Kept], interval: float) -> tuple[float, Costs, float]:
+def _costs(runs: Sequence[RunTimes], interval: float) -> tuple[float, Costs, float]:
     """Return the useful share of the time of runs, their costs, and the checkpoint interval."""
     wall, failures = sum(run.wall for run in runs), sum(run.failures for run in runs)
     down = fmean(seconds for run in runs for seconds in run.down)

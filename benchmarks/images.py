@@ -51,7 +51,7 @@ def resnet_rate(folder: Path) -> list[Figure | Ratio]:
     return [
         *figures,
         Ratio("our loop, fp32, beside mlbench-core's", ours[0].median / core.median),
-        *(Ratio(f"{own.what}, beside plain PyTorch", own.median / plain.median) for own in ours),
+        *(Ratio(f"{own.name}, beside plain PyTorch", own.median / plain.median) for own in ours),
     ]
 
 
@@ -75,7 +75,7 @@ def exchange_rate(folder: Path) -> list[Figure | Ratio]:
 def step_cost(folder: Path) -> list[Figure]:
     """Return µs a step of the image tasks' loop around a tiny model, with and without recording."""
     return [
-        Figure(figure.what, "µs", [1e6 / rate for rate in figure.values])
+        Figure(figure.name, "µs", [1e6 / rate for rate in figure.values])
         for figure in rates(_TINY, "steps/s", folder)
     ]
 
@@ -192,7 +192,7 @@ def main() -> None:
         loops = {name: _exchanging(options, world) for name, options in _EXCHANGES.items()}
         figures = alternate(7, "images/s", loops)
     if world.rank == 0:
-        print(json.dumps({figure.what: figure.values for figure in figures}))
+        print(json.dumps({figure.name: figure.values for figure in figures}))
 
 
 if __name__ == "__main__":

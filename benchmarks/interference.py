@@ -27,11 +27,11 @@ def measure(folder: Path) -> Iterator[Figure]:
         kernel.read()
         return (time.thread_time() - began) * 1000
 
-    what = "CPU time of one look of an agent at the kernel's counts"
-    yield from alternate(20, "ms", {what: look})
+    name = "CPU time of one look of an agent at the kernel's counts"
+    yield from alternate(20, "ms", {name: look})
     kernel.gpus.close()
     with local_stack(folder) as (_, client):
-        for what, (task, args), hogged in (
+        for situation, (task, args), hogged in (
             ("trains beside a hog", _TRAINS, True),
             ("sleeps beside a hog", _SLEEPS, True),
             ("trains alone", _TRAINS, False),
@@ -45,7 +45,7 @@ def measure(folder: Path) -> Iterator[Figure]:
                 results.append(client.get_result(run.id).result().value)
             assert all(result.interferences for result in results), "nothing was measured"
             marked = [bool(result.disturbed) for result in results]
-            yield Figure(f"a run that {what}: marked", "", marked)
+            yield Figure(f"a run that {situation}: marked", "", marked)
             if hogged and task == _TRAINS[0]:
                 named = [any(_HOG in text for text in result.disturbed) for result in results]
                 yield Figure("its mark names the hog", "", named)
@@ -55,8 +55,8 @@ def measure(folder: Path) -> Iterator[Figure]:
             took = [result.training_seconds or 0.0 for result in results]
             yield Figure("  its training time", "s", took)
             # The same, however busy the machine is, if the waiting is measured rightly.
-            left = [s * (1 - share) for s, share in zip(took, shares, strict=True)]
-            yield Figure("  less what it waited", "s", left)
+            undisturbed = [s * (1 - share) for s, share in zip(took, shares, strict=True)]
+            yield Figure("  less what it waited", "s", undisturbed)
 
 
 @contextmanager

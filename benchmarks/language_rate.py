@@ -28,7 +28,7 @@ def measure(folder: Path) -> list[Figure | Ratio]:
     pairs = [(gpt_fp32, gpt_plain), (gpt_bf16, gpt_plain), (lstm_fp32, lstm_plain)]
     return [
         *figures,
-        *(Ratio(f"{ours.what}, beside plain", ours.median / plain.median) for ours, plain in pairs),
+        *(Ratio(f"{ours.name}, beside plain", ours.median / plain.median) for ours, plain in pairs),
     ]
 
 

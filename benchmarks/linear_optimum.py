@@ -43,12 +43,12 @@ _SOLVERS: dict[LinearModel, Callable[[float], Any]] = {
 def main() -> None:
     """Print a line for each model."""
     name, *settings = sys.argv[1:]
-    more = dict(one.split("=", 1) for one in settings)
+    more = dict(setting.split("=", 1) for setting in settings)
     for model in LOSSES:
         data = load_dataset(name, Path(os.environ[names.ENV_DATASETS]), classes=model != "ridge")
         ours, optimum = ours_and_the_optimum(model, data, more)
-        what = f"{name}, {len(data.train)} rows of {data.features}, {model}"
-        print(f"{what}: {ours:.9f}, scikit-learn {optimum:.9f}; more by {ours - optimum:.1e}")
+        title = f"{name}, {len(data.train)} rows of {data.features}, {model}"
+        print(f"{title}: {ours:.9f}, scikit-learn {optimum:.9f}; more by {ours - optimum:.1e}")
 
 
 def ours_and_the_optimum(

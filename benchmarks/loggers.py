@@ -36,5 +36,5 @@ def measure(folder: Path) -> list[Figure | Ratio]:
             )
         agent.close()
     ours, *others = (Figure(**fields) for fields in json.loads(printed))
-    ratios = [Ratio(f"as cheap as {other.what}", other.median / ours.median) for other in others]
+    ratios = [Ratio(f"as cheap as {other.name}", other.median / ours.median) for other in others]
     return [ours, *others, *ratios]

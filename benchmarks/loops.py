@@ -25,7 +25,7 @@ Loop = tuple[Train, int]
 Loops = Mapping[str, Callable[[Path], Loop]]
 """Functions that make a loop, which may write into a folder, by name."""
 
-_made: list[Loop] = []
+_loops: list[Loop] = []
 """The loop of this process."""
 
 
@@ -43,11 +43,11 @@ def rates(loops: Loops, unit: str, folder: Path) -> list[Figure]:
 
 
 def _make(make: Callable[[Path], Loop], folder: Path) -> None:
-    _made.append(make(folder))
+    _loops.append(make(folder))
 
 
 def _speed() -> float:
-    [(train, samples)] = _made
+    [(train, samples)] = _loops
     return samples / timed(train)
 
 

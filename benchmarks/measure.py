@@ -15,7 +15,7 @@ Measure = Callable[[], float]
 class Figure:
     """Repeated measurements of one thing."""
 
-    what: str
+    name: str
     unit: str
     values: Sequence[float]
 
@@ -27,7 +27,7 @@ class Figure:
     def __str__(self) -> str:
         spread = f"{_number(min(self.values))} to {_number(max(self.values))}"
         return (
-            f"{self.what:<66} {_number(self.median):>9} {self.unit:<10} "
+            f"{self.name:<66} {_number(self.median):>9} {self.unit:<10} "
             f"({spread}, {len(self.values)} times)"
         )
 
@@ -36,19 +36,19 @@ class Figure:
 class Ratio:
     """How many times as fast one thing is as another, by their medians."""
 
-    what: str
+    name: str
     times: float
 
     def __str__(self) -> str:
-        return f"{self.what:<66} {_number(self.times):>9} times"
+        return f"{self.name:<66} {_number(self.times):>9} times"
 
 
 def alternate(times: int, unit: str, measures: Mapping[str, Measure]) -> list[Figure]:
     """Measure things in turn, so that a noisy moment meets all, after once each to warm up."""
     rounds = [[measure() for measure in measures.values()] for _ in range(1 + times)]
     return [
-        Figure(what, unit, values)
-        for what, values in zip(measures, zip(*rounds[1:], strict=True), strict=True)
+        Figure(name, unit, values)
+        for name, values in zip(measures, zip(*rounds[1:], strict=True), strict=True)
     ]
 
 

@@ -80,14 +80,14 @@ class Tab:
         """Leave the page alone for a time, and return what a second of it costs."""
         with self._spending() as cost:
             self._page.wait_for_timeout(seconds * 1000)
-        return {what: spent / seconds for what, spent in cost.items()}
+        return {kind: spent / seconds for kind, spent in cost.items()}
 
     @contextmanager
     def _spending(self) -> Iterator[Cost]:
         cost, before = Cost(), self._spent()
         yield cost
         spent = zip(_UNITS, self._spent(), before, strict=True)
-        cost.update({what: now - earlier for what, now, earlier in spent})
+        cost.update({kind: now - earlier for kind, now, earlier in spent})
 
     def _spent(self) -> tuple[float, ...]:
         times = self._master.cpu_times()
@@ -168,21 +168,21 @@ def measure(folder: Path) -> Iterator[Figure]:
             all_workers, runs = ("/workers", _WORKERS_SHOWN), ("/runs", _RUNS_SHOWN)
             yield from _loads(browser, master, ("/", _WORKERS_SHOWN), f"home, {WORKERS} workers")
             yield from _loads(browser, master, all_workers, f"{WORKERS} workers")
-            for page, what in ((all_workers, f"{WORKERS} workers"), (live, "a live run")):
-                yield from _watching(browser, master, page, what)
+            for page, title in ((all_workers, f"{WORKERS} workers"), (live, "a live run")):
+                yield from _watching(browser, master, page, title)
                 # The memory of the tab at first, and after ten minutes of polling, run faster.
                 with profile(browser, _HURRIED) as context:
                     tab = Tab(context, master)
                     tab.open(*page)
-                    yield Figure(f"{what}: memory at first", "MB", [tab.heap_megabytes()])
+                    yield Figure(f"{title}: memory at first", "MB", [tab.heap_megabytes()])
                     tab.watch(_LONG_SECONDS / _HURRIED)
                     after = f"after {_LONG_SECONDS / 60:.0f} minutes of polling"
-                    yield Figure(f"{what}: memory {after}", "MB", [tab.heap_megabytes()])
+                    yield Figure(f"{title}: memory {after}", "MB", [tab.heap_megabytes()])
             yield from _loads(browser, master, runs, f"{_RUNS:,} runs")
             yield from _watching(browser, master, runs, f"{_RUNS:,} runs")
 
 
-def _loads(browser: Browser, master: Master, page: _Shown, what: str) -> Iterator[Figure]:
+def _loads(browser: Browser, master: Master, page: _Shown, title: str) -> Iterator[Figure]:
     """Yield load time and cost of a page, for a first and a second load."""
     rounds = []
     for _ in range(_ROUNDS):
@@ -190,24 +190,24 @@ def _loads(browser: Browser, master: Master, page: _Shown, what: str) -> Iterato
             tab = Tab(context, master)
             rounds.append((tab.load(*page), tab.load(*page)))
     for name, costs in zip(("first", "second"), zip(*rounds, strict=True), strict=True):
-        yield Figure(f"{what}: {name} load", "ms", [cost["load"] for cost in costs])
+        yield Figure(f"{title}: {name} load", "ms", [cost["load"] for cost in costs])
         longest = [cost["longest task"] for cost in costs]
         yield Figure("  longest task, on the processor", "ms", longest)
         yield from _figures(costs)
 
 
-def _watching(browser: Browser, master: Master, page: _Shown, what: str) -> Iterator[Figure]:
-    """Yield what an open page costs in a second."""
+def _watching(browser: Browser, master: Master, page: _Shown, title: str) -> Iterator[Figure]:
+    """Yield the cost of an open page per second."""
     with profile(browser) as context:
         tab = Tab(context, master)
         tab.open(*page)
         costs = [tab.watch(_WATCHED_SECONDS) for _ in range(_WATCHED_TIMES)]
-    yield from _figures(costs, f"{what}, open, in a second: ")
+    yield from _figures(costs, f"{title}, open, in a second: ")
 
 
-def _figures(costs: Sequence[Cost], of_what: str = "  ") -> Iterator[Figure]:
-    for what, unit in _UNITS.items():
-        yield Figure(of_what + what, unit, [cost[what] for cost in costs])
+def _figures(costs: Sequence[Cost], prefix: str = "  ") -> Iterator[Figure]:
+    for kind, unit in _UNITS.items():
+        yield Figure(prefix + kind, unit, [cost[kind] for cost in costs])
 
 
 def _store_run(name: str, steps: int) -> Run:

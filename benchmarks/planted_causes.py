@@ -60,7 +60,7 @@ _CAUSES = (
 
 def measure(folder: Path) -> Iterator[Figure]:
     """Yield the errors of the predicted durations, and the findings of the remedied runs."""
-    errors, first, left = [], 0, 0
+    errors, first, findings = [], 0, 0
     with local_stack(folder) as (_, client):
         for cause in _CAUSES:
             with hog(folder) if cause.is_hogged else nullcontext():
@@ -69,7 +69,7 @@ def measure(folder: Path) -> Iterator[Figure]:
             rules = [finding.rule for finding in slow.findings]
             first += rules[:1] == [cause.rule]
             remaining = [finding.rule for finding in remedied.findings]
-            left += len(remaining)
+            findings += len(remaining)
             found = next((f for f in slow.findings if f.rule == cause.rule), None)
             text = "no saving predicted"
             if found and found.saving:
@@ -81,7 +81,7 @@ def measure(folder: Path) -> Iterator[Figure]:
                 )
             print(f"  {cause.rule}: found {rules}, {text}; remedied: {remaining}", flush=True)
     yield Figure(f"planted causes that are found first, of {len(_CAUSES)}", "", [first])
-    yield Figure("findings of the remedied runs", "", [left])
+    yield Figure("findings of the remedied runs", "", [findings])
     yield Figure("error of the predicted duration, absolute", "%", [abs(e) for e in errors])
 
 

@@ -43,7 +43,9 @@ def measure(folder: Path) -> Iterator[Figure]:
 
         for line in ("true", "sleep 2"):
             commands = {line: line.split(), f"mlbench record -- {line}": [*record, *line.split()]}
-            measures = {what: partial(timed, partial(run, it)) for what, it in commands.items()}
+            measures = {
+                name: partial(timed, partial(run, command)) for name, command in commands.items()
+            }
             yield from alternate(7, "s", measures)
         into = {names.ENV_METRICS_FILE: str(folder / "metrics.jsonl")}
         alone, recorded = (lambda: float(run(loop, **into)), lambda: float(run([*record, *loop])))

@@ -43,15 +43,15 @@ def measure(folder: Path) -> Iterator[Figure | Ratio]:
             posts(master, 2500, lists=True),
             lambda: _log_batches(port, _create_run(port), _BATCHES),
         )
-        what = "read a run's 100,000 samples"
-        yield from _compare(what, "ms", reading(master, path), lambda: _read(port, full))
+        name = "read a run's 100,000 samples"
+        yield from _compare(name, "ms", reading(master, path), lambda: _read(port, full))
 
 
-def _compare(what: str, unit: str, ours: Measure, theirs: Measure) -> Iterator[Figure | Ratio]:
-    own, other = alternate(_ROUNDS, unit, {f"{what}: ours": ours, f"{what}: MLflow": theirs})
+def _compare(name: str, unit: str, ours: Measure, theirs: Measure) -> Iterator[Figure | Ratio]:
+    own, other = alternate(_ROUNDS, unit, {f"{name}: ours": ours, f"{name}: MLflow": theirs})
     speedup = other.median / own.median
     yield from (own, other)
-    yield Ratio(f"{what}: as fast as MLflow", speedup if unit == "ms" else 1 / speedup)
+    yield Ratio(f"{name}: as fast as MLflow", speedup if unit == "ms" else 1 / speedup)
 
 
 @contextmanager

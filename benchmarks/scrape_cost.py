@@ -43,8 +43,8 @@ def measure(folder: Path) -> list[Figure]:
     """Return milliseconds for a scrape: until it is answered, and of the exporter's CPU."""
     text = _node_text()
     with _kubelet(folder, text) as options, exporter(folder, options) as served:
-        what = f"scrape of {_PODS} pods, kubelet of {len(text) / 1e6:.1f} MB"
-        figures = _scrapes(what, served, _PODS)
+        name = f"scrape of {_PODS} pods, kubelet of {len(text) / 1e6:.1f} MB"
+        figures = _scrapes(name, served, _PODS)
     for pods in _LOCAL_PODS:
         with ExitStack() as stack:
             for number in range(pods):
@@ -97,7 +97,7 @@ def _kubelet(folder: Path, text: bytes) -> Iterator[Sequence[str]]:
     server.server_close()
 
 
-def _scrapes(what: str, served: Exporter, pods: int) -> list[Figure]:
+def _scrapes(name: str, served: Exporter, pods: int) -> list[Figure]:
     process = psutil.Process(served.process.pid)
     milliseconds, cpu_ms = [], []
     with httpx.Client(headers=_HEADERS, trust_env=False) as client:
@@ -109,4 +109,4 @@ def _scrapes(what: str, served: Exporter, pods: int) -> list[Figure]:
             cpu_ms.append(1000 * (sum(process.cpu_times()) - cpu_before))
             named = re.findall(r'^container_threads{.*pod="([^"]*)"', answer.text, re.MULTILINE)
             assert len(set(named)) == pods
-    return [Figure(what, "ms", milliseconds), Figure(f"{what}: CPU of the exporter", "ms", cpu_ms)]
+    return [Figure(name, "ms", milliseconds), Figure(f"{name}: CPU of the exporter", "ms", cpu_ms)]

@@ -37,10 +37,10 @@ def start_latency(folder: Path) -> Iterator[Figure]:
         with local_stack(folder / how) as (_, client):
             for benchmark, args in tasks.items():
                 time.sleep(_IDLE_SECONDS)
-                what = f"POST /api/runs/ to the first step, {how}: {benchmark}"
+                name = f"POST /api/runs/ to the first step, {how}: {benchmark}"
                 measure = _to_first_step(client, benchmark, args, repeat(None))
-                yield from alternate(5, "s", {what: measure})
-            what = f"the end of a queued run to the next one's first step, {how}: digits"
+                yield from alternate(5, "s", {name: measure})
+            name = f"the end of a queued run to the next one's first step, {how}: digits"
             # All runs are submitted at once; each starts when the one before it has ended.
             queued = [
                 client.create_run(
@@ -53,7 +53,7 @@ def start_latency(folder: Path) -> Iterator[Figure]:
                 _first_step(client, run) - datetime.fromisoformat(str(before.finished_at))
                 for before, run in pairwise(runs)
             ]
-            yield Figure(what, "s", [gap.total_seconds() for gap in gaps])
+            yield Figure(name, "s", [gap.total_seconds() for gap in gaps])
 
 
 def _to_first_step(
@@ -88,5 +88,5 @@ def cluster_start(folder: Path) -> Iterator[Figure]:
             ("warm pods", repeat(_CORES[0])),
             ("pods of another shape", cycle(reversed(_CORES))),
         ):
-            what = f"POST /api/runs/ to the first step in a cluster: {pods}"
-            yield from alternate(5, "s", {what: _to_first_step(client, "steps", _STEPS, cores)})
+            name = f"POST /api/runs/ to the first step in a cluster: {pods}"
+            yield from alternate(5, "s", {name: _to_first_step(client, "steps", _STEPS, cores)})

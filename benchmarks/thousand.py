@@ -18,7 +18,7 @@ import psutil
 from peewee import fn
 
 from benchmarks import agents
-from benchmarks.agents import Seen, Work
+from benchmarks.agents import RequestLog, Work
 from benchmarks.measure import Figure, timed
 from benchmarks.servers import Master, agent_token, know_pods, measured_master
 from benchmarks.stacks import stopped, wait_for_end
@@ -58,13 +58,13 @@ def measure(folder: Path) -> Iterator[Figure]:
     know_pods(folder, pods)
     with measured_master(folder) as master, agents.processes() as pool:
         stage = _Stage(folder, master, pool, pods)
-        watched, seen = stage.run(Work(STEPS, _METRICS), lambda run: _watch(master, run))
-        yield from watched.figures(seen)
+        watched, logs = stage.run(Work(STEPS, _METRICS), lambda run: _watch(master, run))
+        yield from watched.figures(logs)
         for printed in (0, _PRINTED_BYTES):
             few = Work(_FEW_STEPS, _METRICS, printed)
             watched, _ = stage.run(few, lambda run: _watch(master, run), min(_FEW, WORKERS))
-            what = f"{_FEW} workers, one prints {printed >> 20} MB: a value after, 99th percentile"
-            yield Figure(what, "s", [_p99(watched.delays)])
+            name = f"{_FEW} workers, one prints {printed >> 20} MB: a value after, 99th percentile"
+            yield Figure(name, "s", [_p99(watched.delays)])
         away = Work(_AWAY_SECONDS + 180, _METRICS)
         seconds, _ = stage.run(away, lambda run: _return(master, run))
         yield Figure(f"master away for {_AWAY_SECONDS} s: until all is delivered", "s", [seconds])
@@ -81,8 +81,8 @@ class _Stage:
 
     def run(
         self, work: Work, meanwhile: Callable[[Run], T], workers: int = WORKERS
-    ) -> tuple[T, list[Seen]]:
-        """Have workers do a run; return what is seen of it meanwhile, and by the agents."""
+    ) -> tuple[T, list[RequestLog]]:
+        """Have workers do a run; return the result of ``meanwhile``, and the requests of agents."""
         url = f"http://127.0.0.1:{self.master.port}"
         token = self.master.headers["Authorization"].removeprefix("Bearer ")
         tokens = {pod: agent_token(pod) for pod in self.pods[:workers]}
@@ -92,13 +92,13 @@ class _Stage:
             while client.get_run(run.id).result().value.state != "STARTED":
                 time.sleep(0.2)
             result = meanwhile(run)
-            seen = [future.result() for future in working]
+            logs = [future.result() for future in working]
             ended = wait_for_end(client, run, look_seconds=0.5)
             while ended.delivery is None:
                 time.sleep(1.0)
                 ended = client.get_run(run.id).result().value
         assert ended.delivery.in_prometheus == workers * work.steps * _METRICS, ended.delivery
-        return result, seen
+        return result, logs
 
 
 def _return(master: Master, run: Run) -> float:
@@ -130,10 +130,10 @@ class _Watched:
     cores: float = 0.0
     megabytes: float = 0.0
 
-    def figures(self, seen: Sequence[Seen]) -> Iterator[Figure]:
+    def figures(self, logs: Sequence[RequestLog]) -> Iterator[Figure]:
         """Yield what users, agents and the machine saw."""
-        polls = [seconds for agent in seen for seconds in agent.polls]
-        failures = [failure for agent in seen for failure in agent.failures]
+        polls = [seconds for log in logs for seconds in log.polls]
+        failures = [failure for log in logs for failure in log.failures]
         yield Figure("API and controller", "cores", [self.cores])
         yield Figure("  their memory at its largest", "MB", [self.megabytes])
         yield Figure("polls answered, median", "ms", [1000 * statistics.median(polls)])
@@ -200,7 +200,7 @@ def _cpu_seconds(processes: Sequence[psutil.Process]) -> float:
 def _delays(master: Master, run: Run) -> Iterator[float]:
     """Follow a metric of a rank for a while: yield how old each new value is when it is read."""
     rank = random.randrange(run.num_workers)  # noqa: S311 - no secret
-    name, seen = quote(f"{names.TRAIN_LOSS} @ {rank}"), 0.0
+    name, newest = quote(f"{names.TRAIN_LOSS} @ {rank}"), 0.0
     end = time.monotonic() + _FOLLOW_SECONDS
     while time.monotonic() < end:
         time.sleep(_LOOK_SECONDS)
@@ -212,6 +212,6 @@ def _delays(master: Master, run: Run) -> Iterator[float]:
         now = time.time()
         dates = [point["date"] for points in answer.values() for point in points]
         moments = [datetime.fromisoformat(date).timestamp() for date in dates]
-        if seen:
-            yield from (now - moment for moment in moments if moment > seen)
-        seen = max(moments, default=seen)
+        if newest:
+            yield from (now - moment for moment in moments if moment > newest)
+        newest = max(moments, default=newest)

@@ -48,8 +48,8 @@ def measure(folder: Path) -> list[Figure]:
         figures = []
         for uid in _BOARDS:
             rounds = [ask_board(prometheus, uid, began, 1) for _ in range(_TIMES)]
-            what = f"{uid}: {len(rounds[0])} queries, {WORKERS} workers"
-            figures.append(Figure(what, "ms", [1000 * sum(seconds) for seconds in rounds]))
+            name = f"{uid}: {len(rounds[0])} queries, {WORKERS} workers"
+            figures.append(Figure(name, "ms", [1000 * sum(seconds) for seconds in rounds]))
             slowest = [1000 * max(seconds) for seconds in rounds]
             figures.append(Figure("  the slowest of them", "ms", slowest))
         interval, milliseconds = 5, []
@@ -58,8 +58,8 @@ def measure(folder: Path) -> list[Figure]:
                 "sum(prometheus_rule_group_last_duration_seconds)", time.time() - ago * interval
             )
             milliseconds.append(float(result.values[-1]) * 1000)
-    what = f"all rules, {WORKERS} workers, every {interval} s"
-    return [Figure(what, "ms", milliseconds), *figures]
+    name = f"all rules, {WORKERS} workers, every {interval} s"
+    return [Figure(name, "ms", milliseconds), *figures]
 
 
 def ask_board(prometheus: PrometheusClient, uid: str, began: float, run_id: int) -> list[float]:
@@ -67,8 +67,8 @@ def ask_board(prometheus: PrometheusClient, uid: str, began: float, run_id: int)
     board = load(uid)
     closed = {panel["title"] for row in board.json["panels"] for panel in row.get("panels", ())}
     grafana = Grafana(prometheus, View("watched", began, time.time(), str(run_id)))
-    asked = [query for query in grafana.queries(board) if query.options is None]
-    return [timed(partial(grafana.ask, query)) for query in asked if query.place not in closed]
+    queries = [query for query in grafana.queries(board) if query.options is None]
+    return [timed(partial(grafana.ask, query)) for query in queries if query.place not in closed]
 
 
 @contextmanager
@@ -93,9 +93,9 @@ def serving_workers() -> Iterator[int]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            _, what, number = self.path.split("/")
+            _, kind, number = self.path.split("/")
             now = time.time()
-            lines = _LINES[what](int(number), now, began)
+            lines = _LINES[kind](int(number), now, began)
             body = "".join(f"{line}\n" for line in lines).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))

@@ -45,8 +45,8 @@ def run_events(runs: str) -> list[AnnotationQuery]:
         all_marks.text_format = "run {{run_id}} {{event}}"
         return [_BUILT_IN, all_marks]
     # Hang diagnoses, with their verdict.
-    asked = by("run_id, verdict", f"{RUN_DIAGNOSIS}{{{runs}}}")
-    diagnosis = _moments("Hang diagnosis", asked, RED)
+    moments = by("run_id, verdict", f"{RUN_DIAGNOSIS}{{{runs}}}")
+    diagnosis = _moments("Hang diagnosis", moments, RED)
     diagnosis.text_format = "{{verdict}}"
     events = (
         _moments(title, by("run_id", f"mlbench_run_{event}_timestamp_seconds{{{runs}}}"), colour)

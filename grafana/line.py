@@ -46,12 +46,12 @@ def samples_kept(ref: str, runs: str, metrics: str) -> PanelQuery:
 
 def newest_kept(runs: str, metrics: str) -> str:
     """Return the newest recorded value in the time range that was not discarded."""
-    kept = kept_in_step(runs, metrics)
-    return f"({kept} or last_over_time({kept}[$__range:$__interval]))"
+    values = kept_in_step(runs, metrics)
+    return f"({values} or last_over_time({values}[$__range:$__interval]))"
 
 
 def extreme_kept(runs: str, metrics: str, function: str) -> str:
     """Return the ``max`` or ``min`` of the values in the time range that were not discarded."""
-    kept = kept_in_step(runs, metrics, function)
-    earlier = f"{function}_over_time({kept}[$__range:$__interval])"
-    return f"{function} by (run_id) ({called('since', 'now', kept)} or {earlier})"
+    values = kept_in_step(runs, metrics, function)
+    earlier = f"{function}_over_time({values}[$__range:$__interval])"
+    return f"{function} by (run_id) ({called('since', 'now', values)} or {earlier})"

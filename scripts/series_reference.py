@@ -52,7 +52,7 @@ def page() -> str:
 def _alerts() -> Iterator[str]:
     alerts = _ALERT.findall((_ROOT / "prometheus/rules/alerts.yml").read_text())
     for severity in ("critical", "warning"):
-        links = [f"[{name}](runbooks/{name}.md)" for name, its in alerts if its == severity]
+        links = [f"[{name}](runbooks/{name}.md)" for name, level in alerts if level == severity]
         yield f"- {severity}: {', '.join(links)}\n"
 
 

@@ -44,13 +44,13 @@ _SETTLE_SECONDS = 2.0
 # All are: it is the network's, or all do the same.
 _NOBODY = {"network", "everywhere"}
 # Some rank ends, which is when a master would ask.
-_ENDS = {"disk", "left", "other_size"}
+_ENDS = {"disk", "exited", "other_size"}
 # With two ranks that disagree, both are at fault.
 _BOTH_OF_TWO = {"other_name", "other_size", "skipped"}
 # The process is gone, or the frame is PyTorch's alone.
-_WITHOUT_LINE = {"disk", "left", *_NOBODY}
+_WITHOUT_LINE = {"disk", "exited", *_NOBODY}
 # Hangs of frameworks without collectives, and programs without Python frames.
-_BY_STACKS = ("sleep", "lock", "interpreter", "stopped", "endless", "fifo", "loader", "left")
+_BY_STACKS = ("sleep", "lock", "interpreter", "stopped", "endless", "fifo", "loader", "exited")
 _NO_PYTHON = ("shell", "c")
 _OUTCOMES = ("right", "wrong", "cannot tell")
 

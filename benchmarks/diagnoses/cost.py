@@ -45,7 +45,7 @@ def measure(folder: Path) -> Iterator[str]:
 
 
 def _compare(
-    what: str,
+    name: str,
     unit: str,
     times: int,
     look: Callable[[Mapping[str, str]], float],
@@ -65,7 +65,7 @@ def _compare(
     with_it, without = (statistics.median(side) for side in zip(*pairs, strict=True))
     more = statistics.median(hook - plain for hook, plain in pairs)
     return (
-        f"{what}: {with_it:.2f} {unit} with, {without:.2f} without, {more:+.2f} in a pair; "
+        f"{name}: {with_it:.2f} {unit} with, {without:.2f} without, {more:+.2f} in a pair; "
         f"{statistics.median(ratios):.3f} times ({ratios[rank - 1]:.3f} to {ratios[-rank]:.3f}), "
         f"{times} pairs"
     )

@@ -69,14 +69,14 @@ def disk(folder: Path) -> None:
         file.write("a checkpoint")
 
 
-def left(folder: Path) -> None:
-    """End as if all were done."""
+def exited(folder: Path) -> None:
+    """Exit as if the training were finished."""
     os._exit(0)
 
 
 HANGS: dict[str, Callable[[Path], None]] = {
     hang.__name__: hang
-    for hang in (sleep, lock, interpreter, stopped, endless, fifo, loader, disk, left)
+    for hang in (sleep, lock, interpreter, stopped, endless, fifo, loader, disk, exited)
 }
 
 

@@ -83,7 +83,7 @@ class Ledger:
                 total.update(training.check_values(self._notes, run_id, rank, values))
         adds_up = total["noted"] == total["recorded"] == total["stored"] + total["kept"]
         is_right = adds_up and not (total["lost"] or total["doubled"] or notes)
-        counted = ", ".join(f"{count:,} {what}" for what, count in total.items())
+        counted = ", ".join(f"{count:,} {outcome}" for outcome, count in total.items())
         verdict = "; ".join(["ok" if is_right else "WRONG", *notes])
         seconds = time.monotonic() - self.began_at
         return f"{len(self.runs)} runs: {counted}; {seconds:.0f} s; {verdict}"

@@ -78,8 +78,8 @@ WAITING: Final = lines(
     "Share of time in which some process of a node waited for a core, memory or a disk. Low is "
     "good. With many nodes: the five that waited most.",
     *(
-        graph(_waiting(resource), f"{{{{node}}}}: {what}")
-        for resource, what in (("cpu", "cores"), ("memory", "memory"), ("io", "disks"))
+        graph(_waiting(resource), f"{{{{node}}}}: {title}")
+        for resource, title in (("cpu", "cores"), ("memory", "memory"), ("io", "disks"))
     ),
     unit="percentunit",
     most=1,

@@ -52,8 +52,8 @@ def _shown(expr: str, labels: str = "run_id") -> str:
 
 
 def _samples(places: str) -> str:
-    held = latest(f'mlbench_run_samples{{place=~"{places}"}}')
-    return f"sum by (run_id) ({held})"
+    samples = latest(f'mlbench_run_samples{{place=~"{places}"}}')
+    return f"sum by (run_id) ({samples})"
 
 
 def _result(figure: str, so_far: str, labels: str = "run_id") -> str:

@@ -39,9 +39,9 @@ def _rates(counter: str, label: str) -> PanelQuery:
     return of_parts(f"sum by ({label}) ({rate(counter)})", f"{{{{{label}}}}}")
 
 
-def _fails(what: str, counter: str, failed: str = "") -> PanelQuery:
+def _fails(legend: str, counter: str, failed: str = "") -> PanelQuery:
     """Query a failure rate: 0 without failures, no value if they are not counted."""
-    return of_parts(f"sum({rate(f'{counter}{{{failed}}}')}) or 0 * sum({rate(counter)})", what)
+    return of_parts(f"sum({rate(f'{counter}{{{failed}}}')}) or 0 * sum({rate(counter)})", legend)
 
 
 def _answered_in(quantile: float, legend: str) -> PanelQuery:
