@@ -17,7 +17,7 @@ _FINITE_STEPS = 50
 
 
 def main() -> None:
-    """Take steps of the same length on both ranks, most of which rank 0 spends waiting."""
+    """Take steps of equal duration on both ranks. Rank 0 spends most of each step waiting."""
     gradient = torch.zeros(1000)
     with join_world() as world, Tracker() as tracker:
         tracker.epoch(0)

@@ -34,8 +34,8 @@ _EVALUATION_SECONDS = 5
 
 _ROOT = Path(__file__).parents[2]
 _SERIES = re.compile(r"\b(?:run\w*:)?(?:mlbench|container|machine|prometheus|process)_[\w:]+")
-# Only where a pod has a limit, or a GPU.
-_ELSEWHERE = {
+# Series of pods with a memory limit or a GPU, which this stack does not have.
+_ABSENT_SERIES = {
     "container_spec_memory_limit_bytes",
     "mlbench_gpu_utilization_ratio",
     "run_rank_pod:mlbench_gpu_utilization_ratio:avg",
@@ -71,7 +71,7 @@ class RunAlerts:
         self._run_id = str(run.id)
 
     def find(self, alertname: str) -> list[dict[str, Any]]:
-        """Return the alerts of a name, pending ones too."""
+        """Return the pending and firing alerts with this name."""
         answer = httpx.get(f"{self._url}/api/v1/alerts", timeout=10).raise_for_status().json()
         labels = {"alertname": alertname, "run_id": self._run_id}
         return [
@@ -79,15 +79,15 @@ class RunAlerts:
         ]
 
     def firing_ranks(self, alertname: str) -> list[str]:
-        """Return the ranks that alerts of a name name as firing."""
+        """Return the ranks for which an alert fires."""
         alerts = self.find(alertname)
         return sorted(alert["labels"]["rank"] for alert in alerts if alert["state"] == "firing")
 
     def values(self, selector: str) -> dict[str, float]:
-        """Return the values of a selector or function of it by rank; RUN is the run's id."""
+        """Return the values of a PromQL expression by rank. RUN is the run's label matcher."""
         with closing(PrometheusClient(self._url)) as client:
-            found = client.query(selector.replace("RUN", f'run_id="{self._run_id}"'))
-        return {series.labels["rank"]: float(series.values[0]) for series in found}
+            results = client.query(selector.replace("RUN", f'run_id="{self._run_id}"'))
+        return {series.labels["rank"]: float(series.values[0]) for series in results}
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_a_stalled_rank_is_named_to_a_receiver_while_its_agent_responds(
     run = order_steps(client, "stalled", steps=100_000, rate=20)
     alerts = RunAlerts(stack, run)
     progress = "run_rank:mlbench_worker_progress:age_seconds{RUN} < 10"
-    wait_for(lambda: alerts.values(progress).keys() == {"0", "1"}, what="both make progress")
+    wait_for(lambda: alerts.values(progress).keys() == {"0", "1"}, what="both ranks make progress")
     # An agent shows a run's counters before its fork server has imported PyTorch.
     wait_for(lambda: losses(client, run, rank=1), what="rank 1 trains")
     [victim] = training(stack, rank=1)
@@ -137,17 +137,19 @@ def test_a_stalled_rank_is_named_to_a_receiver_while_its_agent_responds(
     assert alert["labels"]["rank"] == "1"
     assert alert["labels"]["pod"] == "local-mlbench-worker-1"
     assert f"Run {run.id} ({run.name}): rank 1" in alert["annotations"]["description"]
-    wait_for(lambda: not alerts.find("MLBenchRunStalled"), what="the alert is over")
+    wait_for(lambda: not alerts.find("MLBenchRunStalled"), what="the alert resolves")
     client.stop_run(run.id).result()
 
 
-def test_a_loss_that_is_nan_and_a_slowed_rank_are_named(client: ApiClient, stack: Home) -> None:
+def test_alerts_name_the_rank_of_a_nan_loss_and_the_straggler(
+    client: ApiClient, stack: Home
+) -> None:
     run = order_command(client, "nan", shlex.join(_NAN_AND_STRAGGLER), num_workers=2)
     alerts = RunAlerts(stack, run)
     _check_nan_fires_at_once(alerts)
     _check_straggler_is_named(alerts, client, run)
     expected = _series_of_rules_and_runbooks()
-    wait_for(lambda: expected <= _series(stack), what="there is every series that is asked for")
+    wait_for(lambda: expected <= _series(stack), what="all series of rules and runbooks exist")
 
 
 def _check_nan_fires_at_once(alerts: RunAlerts) -> None:
@@ -167,13 +169,13 @@ def _check_straggler_is_named(alerts: RunAlerts, client: ApiClient, run: Run) ->
     [alert] = alerts.find("MLBenchStraggler")
     assert alert["labels"]["rank"] == "1"
     assert alert["labels"]["pod"] == "local-mlbench-worker-1"
-    # Rank 0 takes as long for a step: it waits.
+    # Steps of rank 0 take as long, because it waits for rank 1.
     steps = alerts.values("run_rank:mlbench_worker_steps:rate1m{RUN}")
     assert steps["0"] == pytest.approx(steps["1"], rel=0.2)
-    own = alerts.values("run_rank:mlbench_worker_compute_seconds:mean1m{RUN}")
-    assert own["1"] > 2 * own["0"]
-    late = known(client.get_result(run.id).result().value.stragglers)
-    assert (late.ranks[0].rank, late.speedup_without > 2) == (1, True)
+    compute_seconds = alerts.values("run_rank:mlbench_worker_compute_seconds:mean1m{RUN}")
+    assert compute_seconds["1"] > 2 * compute_seconds["0"]
+    stragglers = known(client.get_result(run.id).result().value.stragglers)
+    assert (stragglers.ranks[0].rank, stragglers.speedup_without > 2) == (1, True)
     assert not alerts.find("MLBenchRunStalled")
 
 
@@ -181,7 +183,7 @@ def _series_of_rules_and_runbooks() -> set[str]:
     queries = [path.read_text() for path in (_ROOT / "prometheus" / "rules").glob("*.yml")]
     for path in (_ROOT / "docs" / "runbooks").glob("*.md"):
         queries += re.findall(r"^```promql\n(.*?)^```$", path.read_text(), re.MULTILINE | re.DOTALL)
-    return {name for text in queries for name in _SERIES.findall(text)} - _ELSEWHERE
+    return {name for text in queries for name in _SERIES.findall(text)} - _ABSENT_SERIES
 
 
 def _series(home: Home) -> set[str]:

@@ -1,4 +1,4 @@
-"""Failures on a real stack: the schedule, the continued run, and its events."""
+"""Injected faults on a real stack: their schedule, the restart, and the events of the run."""
 
 from datetime import datetime
 from itertools import count
@@ -10,7 +10,7 @@ from tests.conftest import wait_for
 from tests.support.stacks import order_command, reload, run_to_end
 
 _TEXT = "kill:every=40s"
-_LIVES = "sh -c 'sleep 5'"
+_COMMAND = "sh -c 'sleep 5'"
 
 
 def events(client: ApiClient, run: Run, kind: str) -> list[RunEvent]:
@@ -27,7 +27,7 @@ def test_a_scheduled_kill_is_on_time_and_the_run_resumes(client: ApiClient) -> N
         first, second, *_ = fault_schedule(_TEXT, seed, 2)
         if 2 < first.seconds < 4 and first.rank == 1 and second.seconds > 90:
             break
-    run = order_command(client, "fails", _LIVES, num_workers=2, seed=seed, faults=_TEXT)
+    run = order_command(client, "fails", _COMMAND, num_workers=2, seed=seed, faults=_TEXT)
     assert (run.faults, run.max_restarts) == (_TEXT, 100)
     ended = run_to_end(client, run)
     assert (ended.state, ended.attempt) == ("FINISHED", 2), ended.reason
@@ -42,9 +42,9 @@ def test_a_scheduled_kill_is_on_time_and_the_run_resumes(client: ApiClient) -> N
     assert abs(seconds(killed) - seconds(fault)) < 1
 
 
-def test_a_kill_by_hand_ends_a_run_without_restarts(client: ApiClient) -> None:
+def test_a_manual_kill_fails_a_run_without_restarts(client: ApiClient) -> None:
     run = order_command(client, "harmed", "sleep 1000", num_workers=2)
-    wait_for(lambda: events(client, run, "started"), what="it runs")
+    wait_for(lambda: events(client, run, "started"), what="the run has started")
     client.inject_fault(run.id, "kill").result()
     ended = run_to_end(client, run)
     assert (ended.state, ended.attempt) == ("FAILED", 1)

@@ -1,4 +1,4 @@
-"""The small files of a run are sealed to the byte, whatever is killed while they are shipped."""
+"""Output files are archived byte for byte, even if the master is killed during the upload."""
 
 import hashlib
 import json
@@ -25,7 +25,7 @@ from tests.support.stacks import kill_service, order_command, service
 
 pytestmark = pytest.mark.slow
 
-Begun = TypeVar("Begun")
+Job = TypeVar("Job")
 
 _FILES = 16
 _PARTLY = "SELECT 1 FROM stream WHERE name = 'files' AND size > 100000 AND size < final_size"
@@ -33,13 +33,13 @@ _PARTLY = "SELECT 1 FROM stream WHERE name = 'files' AND size > 100000 AND size 
 
 @pytest.fixture
 def output_files(tmp_path: Path) -> dict[str, bytes]:
-    """Files that a rank copies to its output folder, nearly as many bytes as there may be."""
-    folder = tmp_path / "given" / "deep"
+    """Files that a rank copies to its output folder, nearly as many bytes as are allowed."""
+    folder = tmp_path / "files" / "deep"
     folder.mkdir(parents=True)
     source = random.Random(7)  # noqa: S311 - some bytes, no secret
     files = {f"deep/{number}.bin": source.randbytes(1_000_000) for number in range(_FILES)}
     for name, content in files.items():
-        (tmp_path / "given" / name).write_bytes(content)
+        (tmp_path / "files" / name).write_bytes(content)
     return files
 
 
@@ -63,7 +63,7 @@ def test_files_of_an_external_job_survive_a_kill(
     )
     errors = recording.communicate(timeout=120)[1].decode()
     assert recording.returncode == 0, errors
-    # On a slow machine the master is away for longer than the recorder waits.
+    # On a slow machine, the master is down for longer than the recorder waits.
     for folder in re.findall("`mlbench ship (.*)`", errors):
         run_text([RECORD[0], "ship", folder], env=user, check=True)
     _assert_sealed(stack, client, run_of(client, errors), output_files)
@@ -71,24 +71,24 @@ def test_files_of_an_external_job_survive_a_kill(
 
 def _copy(folder: Path) -> Path:
     script = folder / "copy.sh"
-    script.write_text(f'cp -r {folder}/given/. "$MLBENCH_OUTPUT"\n')
+    script.write_text(f'cp -r {folder}/files/. "$MLBENCH_OUTPUT"\n')
     return script
 
 
-def _kill_while_it_ships(home: Home, begin: Callable[[], Begun]) -> Begun:
+def _kill_while_it_ships(home: Home, start: Callable[[], Job]) -> Job:
     api = service(home, "gunicorn")
     processes = [api, *api.children(recursive=True)]
-    begun = begin()
+    job = start()
     deadline = time.monotonic() + 60
     with sqlite3.connect(f"file:{home.database}?mode=ro", uri=True) as database:
         while not database.execute(_PARTLY).fetchone():
-            assert time.monotonic() < deadline, "no files come, or all at once"
+            assert time.monotonic() < deadline, "no upload was observed while it was in progress"
             time.sleep(0.001)
         for process in processes:
             process.suspend()
-        assert database.execute(_PARTLY).fetchone(), "all had come before the kill"
+        assert database.execute(_PARTLY).fetchone(), "the upload ended before the kill"
     kill_service(home, "gunicorn", "mlbench_master.controller")
-    return begun
+    return job
 
 
 def _assert_sealed(home: Home, client: ApiClient, run: Run, output_files: dict[str, bytes]) -> None:
@@ -102,5 +102,5 @@ def _assert_sealed(home: Home, client: ApiClient, run: Run, output_files: dict[s
         client.download_file(run.id, file, target)
         assert target.getvalue() == output_files[file.name]
     verify = [RECORD[0], "verify", str(run.id), "--json"]
-    done = run_text(verify, env={**os.environ, names.ENV_HOME: str(home.root)})
-    assert json.loads(done.stdout)["problems"] == [], done.stderr
+    verified = run_text(verify, env={**os.environ, names.ENV_HOME: str(home.root)})
+    assert json.loads(verified.stdout)["problems"] == [], verified.stderr

@@ -23,9 +23,9 @@ _SOMETIMES = {"CPU contention", "Queue", "Prometheus", "API", "Details"}
 
 
 def _labels(printed: str) -> list[str]:
-    """Return what begins the lines of a run's result, up to the end of a block of code.
+    """Return the labels of a run's printed result, up to the end of a code block.
 
-    Where the time went differs from run to run.
+    Lines with percentages are skipped, because they differ from run to run.
     """
     lines = re.sub(r"^.*\d%.*\n", "", printed.partition("```")[0], flags=re.M).splitlines()[1:]
     labels = [re.split(r"\s{2,}|: ", line.strip())[0] for line in lines if line[:1].strip()]
@@ -55,7 +55,7 @@ def test_digits_reaches_its_target(client: ApiClient, stack: Home) -> None:
     assert result.phases["other"] < 0.2 * known(result.training_seconds)
     worker_seconds = known(result.cost).worker_seconds
     assert 2 * known(result.training_seconds) < worker_seconds
-    # Its cost is what the buckets of its time add up to, from its turn in the queue on.
+    # The cost is the sum of the goodput buckets, which begin when the run leaves the queue.
     bucket_seconds = sum(known(result.goodput).seconds.values())
     assert abs(worker_seconds - bucket_seconds) < 0.001
     assert -0.001 < bucket_seconds - 2 * known(result.wall_seconds) < 10

@@ -1,4 +1,4 @@
-"""Scripted kills: each bucket has the time that the code itself measured."""
+"""Goodput of a killed run: its buckets match the times that the training measured."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ from mlbench import ApiClient
 from tests.support.known import known
 from tests.support.stacks import order_command, run_to_end
 
-# It saves every 25 steps, and kills itself after the 40th step of its first attempt.
+# The training saves every 25 steps, and kills itself after step 40 of its first attempt.
 _TRAINING = """
 import json, os, signal, sys, time
 from pathlib import Path
@@ -76,7 +76,7 @@ def test_the_cost_of_a_kill_matches_the_recorded_times(client: ApiClient, tmp_pa
 
 
 def measured(text: str) -> Mapping[str, float]:
-    """Return what an attempt measured of itself: what came after its last checkpoint is lost."""
+    """Return the seconds per bucket that an attempt measured. Time after its last save is lost."""
     lines = [json.loads(line) for line in text.splitlines()]
     whole = len(lines) == 0 or lines[-1][0] != "data" or ["restored", 0] in lines
     last = len(lines) if whole else max(i for i, (phase, _) in enumerate(lines) if phase == "saved")

@@ -1,4 +1,4 @@
-"""Late values of a rank that was lost are kept."""
+"""Values that arrive after their rank was lost are stored."""
 
 import sys
 import time
@@ -13,7 +13,7 @@ from tests.conftest import wait_for
 from tests.support.known import known
 from tests.support.stacks import order_command, reload, run_to_end
 
-# As the controller waits, and the time that the agent needs to be missed.
+# Longer than the controller waits until it considers the rank of a silent agent lost.
 _SILENT_SECONDS = 40.0
 
 _VALUES = r"""
@@ -29,9 +29,7 @@ with open(f"written-{os.environ['RANK']}", "w", buffering=1) as written:
 
 
 @pytest.mark.slow
-def test_an_agent_that_was_silent_brings_all_that_its_rank_wrote(
-    own_stack: Home, tmp_path: Path
-) -> None:
+def test_a_resumed_agent_ships_all_values_of_its_lost_rank(own_stack: Home, tmp_path: Path) -> None:
     (tmp_path / "values.py").write_text(_VALUES)
     with ApiClient.from_home(own_stack) as client:
         command = f"{sys.executable} values.py"
@@ -45,14 +43,14 @@ def test_an_agent_that_was_silent_brings_all_that_its_rank_wrote(
             lines = (tmp_path / f"written-{rank}").read_text().splitlines()
             return list(map(float, lines))
 
-        wait_for(lambda: values(0) and values(1), what="it has begun")
+        wait_for(lambda: values(0) and values(1), what="both ranks have values")
         agent = _agent_of(own_stack, known(reload(client, run).ranks[0].pod))
         agent.suspend()
         time.sleep(_SILENT_SECONDS)
         agent.resume()
         ended = run_to_end(client, run)
         assert (ended.state, "rank 0 is lost" in ended.reason) == ("FAILED", True)
-        wait_for(lambda: values(0) == written(0), what="the late values have come")
+        wait_for(lambda: values(0) == written(0), what="the late values have arrived")
         assert values(1) == written(1)
         ended = reload(client, run)
         # The step of each value is a sample too.

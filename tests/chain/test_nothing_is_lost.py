@@ -1,4 +1,4 @@
-"""Every value that a task logs is in its record, whatever is killed meanwhile."""
+"""All values that a task logs are stored, even if services of the stack are killed."""
 
 import os
 import re
@@ -31,19 +31,19 @@ def test_no_sample_of_a_quick_run_is_lost(client: ApiClient) -> None:
 
 
 @pytest.mark.slow
-def test_kill_everything_between_worker_and_prometheus(client: ApiClient, stack: Home) -> None:
+def test_all_values_are_stored_if_each_service_is_killed(client: ApiClient, stack: Home) -> None:
     run = stacks.order_steps(client, "kills", steps=3300, rate=75)
-    wait_for(lambda: len(stacks.losses(client, run)) > 50, what="the run has begun")
+    wait_for(lambda: len(stacks.losses(client, run)) > 50, what="the run has started")
     for word in ("mlbench_master.controller", "gunicorn", "--config.file"):
         stacks.kill_service(stack, word)
-        so_far = _readable(client, run)
-        wait_for(lambda: _readable(client, run) > so_far, what="values arrive again")  # noqa: B023
-    assert stacks.reload(client, run).state == "STARTED", "the run was over before the kills"
+        count = _readable(client, run)
+        wait_for(lambda: _readable(client, run) > count, what="values arrive again")  # noqa: B023
+    assert stacks.reload(client, run).state == "STARTED", "the run ended before the kills"
     stacks.assert_complete(client, stacks.run_to_end(client, run), steps=3300)
 
 
 def _readable(client: ApiClient, run: Run) -> int:
-    """Return how many values can be read; 0 while a part of the way is down."""
+    """Return the number of readable values, 0 while a service is down."""
     try:
         return len(stacks.losses(client, run))
     except Exception:
@@ -51,8 +51,10 @@ def _readable(client: ApiClient, run: Run) -> int:
 
 
 @pytest.mark.slow
-def test_a_watcher_outlasts_a_killed_api_and_prometheus(client: ApiClient, stack: Home) -> None:
-    watcher = subprocess.Popen(
+def test_the_command_line_survives_a_killed_api_and_prometheus(
+    client: ApiClient, stack: Home
+) -> None:
+    process = subprocess.Popen(
         [_MLBENCH, "run", "steps", "--set", "steps=900", "--set", "rate=150"],
         env={**os.environ, names.ENV_HOME: str(stack.root)},
         stdout=subprocess.PIPE,
@@ -63,26 +65,26 @@ def test_a_watcher_outlasts_a_killed_api_and_prometheus(client: ApiClient, stack
     def active() -> list[Run]:
         return [run for run in client.get_runs().result().value if run.active]
 
-    wait_for(active, what="the run is ordered")
+    wait_for(active, what="the run is submitted")
     [run] = active()
-    wait_for(lambda: stacks.losses(client, run), what="it has begun")
+    wait_for(lambda: stacks.losses(client, run), what="the run has started")
     stacks.service(stack, "--config.file").kill()
     stacks.service(stack, "gunicorn").kill()
-    stdout, stderr = watcher.communicate(timeout=60)
-    assert watcher.returncode == 0, stderr
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 0, stderr
     assert "completed" in stdout
     assert re.search(r"Missing samples +0 of ", stdout)
 
 
 @pytest.fixture
 def down(tmp_path: Path) -> Path:
-    """A file: as long as it exists, Prometheus does not start."""
+    """A path. While a file exists there, Prometheus does not start."""
     return tmp_path / "down"
 
 
 @pytest.fixture
 def small_stack(prometheus_binary: Path, tmp_path: Path, down: Path) -> Iterator[Home]:
-    """A local stack that holds few lines that are not indexed."""
+    """A local stack with a small limit for lines that are not indexed yet."""
     binary = tmp_path / "prometheus"
     binary.write_text(
         f'#!/bin/sh\nwhile [ -e {down} ]; do sleep 0.1; done\nexec {prometheus_binary} "$@"\n'
@@ -93,7 +95,7 @@ def small_stack(prometheus_binary: Path, tmp_path: Path, down: Path) -> Iterator
 
 
 @pytest.mark.slow
-def test_agents_keep_their_files_while_the_controller_indexes_nothing(small_stack: Home) -> None:
+def test_agents_keep_metrics_files_while_the_controller_is_suspended(small_stack: Home) -> None:
     def refusals() -> int:
         logs = small_stack.root.rglob("*worker*.log")
         text = "bytes of samples wait for the controller"
@@ -102,7 +104,7 @@ def test_agents_keep_their_files_while_the_controller_indexes_nothing(small_stac
     steps = 750
     with ApiClient.from_home(small_stack) as client:
         run = stacks.order_steps(client, "full", steps=steps, rate=125)
-        wait_for(lambda: stacks.losses(client, run, rank=1), what="it has begun")
+        wait_for(lambda: stacks.losses(client, run, rank=1), what="the run has started")
         controller = stacks.service(small_stack, "mlbench_master.controller")
         controller.suspend()
         wait_for(lambda: refusals() > 2, what="the spool is full")
@@ -112,13 +114,13 @@ def test_agents_keep_their_files_while_the_controller_indexes_nothing(small_stac
 
 
 @pytest.mark.slow
-def test_a_run_begins_and_ends_without_prometheus(small_stack: Home, down: Path) -> None:
+def test_a_run_finishes_without_prometheus(small_stack: Home, down: Path) -> None:
     down.touch()
     stacks.service(small_stack, "--config.file").kill()
     steps = 500
     with ApiClient.from_home(small_stack) as client:
         run = stacks.order_steps(client, "alone", steps=steps, rate=250)
-        wait_for(lambda: not stacks.reload(client, run).active, what="it has ended")
+        wait_for(lambda: not stacks.reload(client, run).active, what="the run has ended")
         ended = stacks.reload(client, run)
         assert (ended.state, ended.reason, ended.delivery) == ("FINISHED", "", None)
         for rank in (0, 1):

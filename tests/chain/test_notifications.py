@@ -1,4 +1,4 @@
-"""A real stack tells a webhook and its own Alertmanager of runs that end or hang."""
+"""A real stack notifies a webhook and its Alertmanager of runs that end or hang."""
 
 import json
 import shlex
@@ -87,33 +87,33 @@ def receiver(port: int) -> Iterator[Scripted]:
 
 
 def texts(receiver: Scripted, run: Run) -> list[str]:
-    """Return the messages about a run that the webhook got."""
+    """Return the messages about a run that the webhook received."""
     assert {request.path for request in receiver.asked} <= {"/token"}
     bodies = [json.loads(request.body) for request in receiver.asked]
     return [body["text"] for body in bodies if body["text"].endswith(f"/runs/{run.id}")]
 
 
 def all_are_marked(stack: Home) -> bool:
-    """Return whether the database has no message that is due, so that a kill repeats none."""
+    """Return whether all messages are marked as sent, so that a kill repeats none."""
     with closing(sqlite3.connect(f"file:{stack.database}?mode=ro", uri=True)) as database:
         query = "SELECT COUNT(*) FROM notification WHERE sent_at IS NULL"
         return bool(database.execute(query).fetchone() == (0,))
 
 
 def follow(client: ApiClient, receiver: Scripted) -> None:
-    """Let another run end, whose message comes after all messages that are due."""
+    """Wait for the message about a later run, which follows all pending messages."""
     last = order_steps(client, "last", steps=5)
     wait_for(lambda: texts(receiver, last), what="the message of a later run")
 
 
-def test_ends_are_posted_once_though_the_controller_is_killed(
+def test_a_killed_controller_repeats_no_sent_message(
     client: ApiClient, stack: Home, receiver: Scripted
 ) -> None:
     finished = order_steps(client, "finished", steps=20)
     wait_for(lambda: texts(receiver, finished), what="the message of the end")
     failed = order_command(client, "failed", FAILS)
     wait_for(lambda: texts(receiver, failed), what="the message of the failure")
-    wait_for(lambda: all_are_marked(stack), what="the controller has the answers")
+    wait_for(lambda: all_are_marked(stack), what="the messages are marked as sent")
     kill_service(stack, _CONTROLLER)
     follow(client, receiver)
     [end] = texts(receiver, finished)
@@ -127,7 +127,7 @@ def test_ends_are_posted_once_though_the_controller_is_killed(
     assert texts(receiver, before) == []
 
 
-def test_a_hung_rank_reaches_the_webhook_and_the_own_alertmanager(
+def test_webhook_and_alertmanager_are_notified_of_a_hung_rank(
     client: ApiClient, stack: Home, receiver: Scripted, channel: Scripted
 ) -> None:
     run = order_steps(client, "hung", steps=100_000, rate=20)
@@ -135,10 +135,10 @@ def test_a_hung_rank_reaches_the_webhook_and_the_own_alertmanager(
     [victim] = training(stack, rank=1)
     victim.suspend()
     try:
-        wait_for(lambda: texts(receiver, run), 120, "the webhook is told")
+        wait_for(lambda: texts(receiver, run), 120, "the message about the hang")
         alert = f"Rank 1 of run {run.id} makes no progress.".encode()
         wait_for(lambda: any(alert in request.body for request in channel.asked), 120, "the alert")
-        wait_for(lambda: all_are_marked(stack), what="the controller has the answer")
+        wait_for(lambda: all_are_marked(stack), what="the message is marked as sent")
         kill_service(stack, _CONTROLLER)
     finally:
         with suppress(psutil.NoSuchProcess):
@@ -151,7 +151,7 @@ def test_a_hung_rank_reaches_the_webhook_and_the_own_alertmanager(
     assert "was stopped by" in end
 
 
-def test_a_controller_that_is_killed_before_the_answer_sends_again(
+def test_a_controller_killed_before_the_response_sends_again(
     client: ApiClient, stack: Home, port: int
 ) -> None:
     slow = [Reply(seconds=60.0)]

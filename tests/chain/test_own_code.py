@@ -1,11 +1,11 @@
-"""The open division: any program, recorded by lines of JSON, evaluated like a task."""
+"""The open division: any program that writes lines of JSON is evaluated like a task."""
 
 from pathlib import Path
 
 from mlbench import ApiClient
 from tests.support.stacks import order_command, run_to_end
 
-# Not a line of Python. It reaches its target in its third epoch, rank 1 a moment later.
+# A shell script that reaches the target in its third epoch, on rank 1 a moment later.
 _TRAINING = r"""
 say() { echo "{\"time\": $(date +%s.%N), $1}" >> "$MLBENCH_METRICS_FILE"; }
 say '"goal": {"metric": "val_accuracy", "value": 0.8}'
@@ -43,7 +43,7 @@ def test_a_shell_script_has_a_result(client: ApiClient, tmp_path: Path) -> None:
     assert result.time_to_target.training_seconds == 20
     assert 0 < result.time_to_target.wall_seconds < 30
     assert (result.last_value, result.best_value) == (0.9, 0.9)
-    # Two ranks, 300 samples each, in 30 seconds as they say.
+    # Two ranks report 300 samples each in 30 seconds.
     assert (result.epochs, result.samples, result.samples_per_second) == (4, 600, 20)
     assert manifest.seed == 7
     assert manifest.settings == {"batch_size": 32, "data": "none", "seed": 7}

@@ -1,4 +1,4 @@
-"""Commands that ``mlbench record`` records beside a real stack, from their start to the archive."""
+"""``mlbench record`` with a real stack, from the start of a command to the archive of its run."""
 
 import random
 import subprocess
@@ -22,7 +22,7 @@ _TRAINING = Path(__file__).parents[2] / "examples" / "record" / "train.py"
 
 
 @pytest.mark.slow
-def test_16_processes_while_the_api_is_killed_again_and_again(
+def test_16_processes_join_one_run_while_the_api_is_killed(
     client: ApiClient, stack: Home, tmp_path: Path
 ) -> None:
     steps = 120
@@ -38,7 +38,7 @@ def test_16_processes_while_the_api_is_killed_again_and_again(
         subprocess.Popen(command, env={**user, "RANK": str(rank)}, stderr=subprocess.PIPE)
         for rank in ranks
     ]
-    wait_for(joined, what="the first has joined")
+    wait_for(joined, what="the first process has joined")
     for _ in range(3):
         kill_service(stack, "gunicorn")
     errors = [process.communicate(timeout=120)[1].decode() for process in processes]
@@ -53,24 +53,24 @@ def test_16_processes_while_the_api_is_killed_again_and_again(
 
 
 @pytest.mark.slow
-def test_the_same_losses_as_a_run_of_mlbench_to_the_bit(
+def test_a_recorded_job_has_exactly_the_losses_of_a_submitted_run(
     client: ApiClient, stack: Home, tmp_path: Path
 ) -> None:
     command = ["env", "OMP_NUM_THREADS=1", sys.executable, str(_TRAINING)]
     torchrun = [str(Path(sys.executable).with_name("torchrun")), "--nproc-per-node=2"]
     launch = [*torchrun, f"--master-port={free_port()}", "--no-python", *RECORD, "--", *command]
-    done = run_text(launch, env=at_stack(stack, tmp_path), check=True)
-    recorded = sealed(client, run_of(client, done.stderr))
+    launched = run_text(launch, env=at_stack(stack, tmp_path), check=True)
+    recorded = sealed(client, run_of(client, launched.stderr))
     order = order_command(client, "same", " ".join(command), num_workers=2)
     ordered = sealed(client, run_to_end(client, order, 200))
     assert (recorded.state, ordered.state) == ("FINISHED", "FINISHED")
     for rank in (0, 1):
-        by_recorder = losses(client, recorded, rank)
-        assert len(by_recorder) == 400
-        assert by_recorder == losses(client, ordered, rank)
-    described = [client.get_manifest(run.id).result().value for run in (recorded, ordered)]
-    assert [manifest.launcher for manifest in described] == ["torchrun", ""]
-    assert described[0].machines[0].packages == described[1].machines[0].packages
+        recorded_losses = losses(client, recorded, rank)
+        assert len(recorded_losses) == 400
+        assert recorded_losses == losses(client, ordered, rank)
+    manifests = [client.get_manifest(run.id).result().value for run in (recorded, ordered)]
+    assert [manifest.launcher for manifest in manifests] == ["torchrun", ""]
+    assert manifests[0].machines[0].packages == manifests[1].machines[0].packages
 
 
 # The script saves every 10 steps, and both processes fail once, after 25 steps.
@@ -101,7 +101,7 @@ with Tracker() as tracker:
 def test_restarts_by_torchrun_agree_with_the_formula(
     client: ApiClient, stack: Home, tmp_path: Path
 ) -> None:
-    """Whether each process is recorded, and restarts are attempts, or torchrun as a whole."""
+    """Restarts are attempts only if torchrun starts the recorders, not the reverse."""
     torchrun = [str(Path(sys.executable).with_name("torchrun")), "--max-restarts=1"]
     (tmp_path / "train.py").write_text(_FAILING)
     processes = []
@@ -127,10 +127,12 @@ def test_restarts_by_torchrun_agree_with_the_formula(
 
 
 @pytest.mark.slow
-def test_users_whose_jobs_have_equal_keys(client: ApiClient, stack: Home, tmp_path: Path) -> None:
+def test_equal_job_keys_of_two_users_are_separate_runs(
+    client: ApiClient, stack: Home, tmp_path: Path
+) -> None:
     before = {run.id for run in client.get_runs().result().value}
     command, processes = [*RECORD, "--workers", "2"], []
-    for number in range(10):  # the keys of user 0 are those of user 1
+    for number in range(10):  # both users have the same keys
         environ = at_stack(stack, tmp_path / str(number // 5), f"user-{number // 5}")
         job = ["--key", f"key-{number % 5}", "--name", str(number), "--", "sh", "-c", STEPS]
         for rank in (1, 0):
@@ -146,7 +148,7 @@ def test_users_whose_jobs_have_equal_keys(client: ApiClient, stack: Home, tmp_pa
             assert losses(client, ended, rank) == [*range(int(run.title) + 1)]
 
 
-def test_stopped_on_the_page(client: ApiClient, stack: Home, tmp_path: Path) -> None:
+def test_a_recorded_job_can_be_stopped(client: ApiClient, stack: Home, tmp_path: Path) -> None:
     code = "trap 'echo stopping; exit 9' TERM; while :; do sleep 0.1; done"
     command = [*RECORD, "--name", "stopped", "--", "sh", "-c", code]
     with subprocess.Popen(

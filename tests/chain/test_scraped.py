@@ -29,17 +29,19 @@ def addresses(home: Home, job: str) -> list[str]:
 
 @pytest.fixture
 def active(client: ApiClient, stack: Home) -> Iterator[None]:
-    """A run that lasts until the test ends, and whose workers report its steps."""
+    """A run that lasts until the test ends. Its workers report steps."""
     run = order_steps(client, "scraped", steps=60000, rate=100)
     series = f'{names.WORKER_STEPS}{{rank="1",run_id="{run.id}"}}'
 
-    wait_for(lambda: any(series in text for text in read(stack, "workers")), what="it goes on")
+    wait_for(
+        lambda: any(series in text for text in read(stack, "workers")), what="rank 1 takes steps"
+    )
     yield
     client.stop_run(run.id).result()
 
 
 def read(home: Home, job: str) -> list[str]:
-    """Return the texts of all targets, once targets that have just ended are gone."""
+    """Return the metrics of all targets, once ended targets are removed."""
     until = time.monotonic() + 5.0
     while True:
         try:
@@ -51,7 +53,7 @@ def read(home: Home, job: str) -> list[str]:
 
 
 @pytest.mark.usefixtures("active")
-def test_the_texts_are_clean(stack: Home, promtool: Path) -> None:
+def test_promtool_accepts_all_metrics(stack: Home, promtool: Path) -> None:
     for job in ("master", "controller", "exporter", "workers"):
         for text in read(stack, job):
             assert "# TYPE" in text
@@ -78,7 +80,7 @@ def test_the_bandwidth_of_a_worker_is_limited_reported_and_counted(
             if line.startswith("container_network_transmit_bytes_total{")
         ]
 
-    wait_for(lambda: len(totals := sent()) == 2 and min(totals) > int(size), what="both send")
+    wait_for(lambda: len(totals := sent()) == 2 and min(totals) > int(size), what="both ranks send")
     machines = client.get_manifest(run.id).result().value.machines
     assert {machine.bandwidth_limit for machine in machines} == {20}
     client.inject_fault(run.id, "network:3s", rank=1).result()
@@ -89,16 +91,16 @@ def test_the_bandwidth_of_a_worker_is_limited_reported_and_counted(
         same = [[at for _, at in group] for _, group in groupby(readings, key=itemgetter(0))]
         return any(times[-1] - times[0] > 2 for times in same[:-1])
 
-    wait_for(has_been_cut, what="rank 1 sends nothing for three seconds, then goes on")
+    wait_for(has_been_cut, what="rank 1 sends nothing for three seconds, then resumes")
     events = client.get_run_events(run.id).result().value
     faults = [event.text for event in events if event.kind == "fault"]
     assert faults == ["Fault: network:3s of rank 1, by hand"]
     client.stop_run(run.id).result()
     run_to_end(client, run)
-    wait_for(lambda: sent() == [], what="the networks are gone")
+    wait_for(lambda: sent() == [], what="the networks are deleted")
 
 
-def test_totals_outlive_their_process_and_are_scraped(client: ApiClient, stack: Home) -> None:
+def test_totals_of_ended_processes_are_scraped(client: ApiClient, stack: Home) -> None:
     run = order_steps(client, "totals", steps=30, rate=300)
     assert run_to_end(client, run).state == "FINISHED"
     prometheus = PrometheusClient(stack.read_connection().prometheus_url or "")
@@ -115,7 +117,7 @@ def test_totals_outlive_their_process_and_are_scraped(client: ApiClient, stack: 
 
 
 @pytest.mark.slow
-def test_after_a_restart_on_other_ports_nothing_of_the_former_stack_is_watched(
+def test_a_restart_on_other_ports_replaces_all_targets(
     prometheus_binary: Path, tmp_path: Path
 ) -> None:
     urls, targets = [], []

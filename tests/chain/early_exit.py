@@ -1,4 +1,4 @@
-"""A training whose rank 0 leaves with exit code 0 while rank 1 still exchanges values with it."""
+"""A training whose rank 0 exits with code 0 while rank 1 still exchanges values with it."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ STEPS = 15
 
 
 def main() -> None:
-    """Train until rank 0 leaves."""
+    """Train until rank 0 exits."""
     dist.init_process_group("gloo")
     tracker = mlbench.Tracker()
     for step in range(STEPS + 10):

@@ -1,6 +1,6 @@
-"""A training in step of which rank 1 raises after a while, so that rank 0 has done a step more.
+"""A synchronous training whose rank 1 raises an error in a step that rank 0 completes.
 
-Run as a rank of a run. A step takes 40 ms on both ranks.
+Each rank of a run executes this file. A step takes 40 ms on both ranks.
 """
 
 import time
@@ -16,7 +16,7 @@ STEPS = 60
 
 
 def main() -> None:
-    """Take steps on both ranks until rank 1 raises in its 61st."""
+    """Take steps on both ranks until rank 1 raises an error in step 61."""
     gradient = torch.zeros(1000)
     with join_world() as world:
         tracker = Tracker()
@@ -26,7 +26,7 @@ def main() -> None:
             with tracker.phase("communication"):
                 world.sum_(gradient)
             if world.rank == 1 and tracker.steps == STEPS:
-                raise ValueError("the data are over")
+                raise ValueError("the data set is exhausted")
             tracker.step(samples=SAMPLES, train_loss=1.0)
 
 
