@@ -58,10 +58,10 @@ class Original:
         """Call a method of the client and return its response."""
         line = {"method": method, "args": args, "kwargs": kwargs}
         print(json.dumps(line, default=_date), file=known(self.process.stdin), flush=True)
-        got = json.loads(known(self.process.stdout).readline())
-        assert "raised" not in got, got
+        answer = json.loads(known(self.process.stdout).readline())
+        assert "raised" not in answer, answer
         return ClientResponse(
-            got["status"], httpx.Headers(got["headers"]), base64.b64decode(got["body"])
+            answer["status"], httpx.Headers(answer["headers"]), base64.b64decode(answer["body"])
         )
 
 

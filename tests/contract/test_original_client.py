@@ -33,11 +33,11 @@ def test_values_come_back_as_they_were_posted(original: Original, ended_run: int
     posted = [0.1, 1e-300, 123456789012345678, -2, "", "a text: ünï, 100 %&=+", "True"]
     for i, value in enumerate(posted):
         date = _BEGIN + timedelta(seconds=i)
-        got = original.call("post_metric", ended_run, _PREC, value, date=date)
-        assert got.status == 201
-        assert got.json["name"] == _PREC
-        assert got.json["value"] == str(value)
-        assert got.json["cumulative"] is False
+        answer = original.call("post_metric", ended_run, _PREC, value, date=date)
+        assert answer.status == 201
+        assert answer.json["name"] == _PREC
+        assert answer.json["value"] == str(value)
+        assert answer.json["cumulative"] is False
 
     entries = original.call("get_run_metrics", ended_run).json[_PREC]
     assert values(entries) == [str(value) for value in posted]
@@ -47,8 +47,12 @@ def test_values_come_back_as_they_were_posted(original: Original, ended_run: int
 
 def test_metadata_and_dates_of_a_value(original: Original, ended_run: int) -> None:
     metadata = "{rank: 0, epoch:1.5}"
-    got = original.call("post_metric", ended_run, "b", 3, cumulative=True, metadata=metadata)
-    assert (got.status, got.json["cumulative"], got.json["metadata"]) == (201, True, metadata)
+    answer = original.call("post_metric", ended_run, "b", 3, cumulative=True, metadata=metadata)
+    assert (answer.status, answer.json["cumulative"], answer.json["metadata"]) == (
+        201,
+        True,
+        metadata,
+    )
     [entry] = original.call("get_run_metrics", ended_run).json["b"]
     assert entry["value"] == "3"
     assert entry["cumulative"] is True
@@ -63,10 +67,10 @@ def test_selections(original: Original, ended_run: int) -> None:
     post_series(original, ended_run, "other", 2)
 
     def get(**selection: object) -> Any:
-        got = original.call("get_run_metrics", ended_run, **selection)
-        assert got.status == 200
-        assert got.headers["Content-Type"] == "application/json"
-        return got.json
+        answer = original.call("get_run_metrics", ended_run, **selection)
+        assert answer.status == 200
+        assert answer.headers["Content-Type"] == "application/json"
+        return answer.json
 
     assert get().keys() == {_PREC, "other"}
     assert get(metric_filter=_PREC).keys() == {_PREC}
@@ -85,11 +89,11 @@ def test_selections(original: Original, ended_run: int) -> None:
 
 
 def test_pods_and_their_metrics(original: Original, ended_run: int) -> None:
-    got = original.call("get_worker_pods")
-    assert got.status == 200
-    names = [pod["name"] for pod in got.json]
+    answer = original.call("get_worker_pods")
+    assert answer.status == 200
+    names = [pod["name"] for pod in answer.json]
     assert names == ["local-mlbench-worker-0", "local-mlbench-worker-1"]
-    assert all({"name", "labels", "phase", "ip"} <= pod.keys() for pod in got.json)
+    assert all({"name", "labels", "phase", "ip"} <= pod.keys() for pod in answer.json)
 
     post = original.call("get_pod_metrics", names[0], since=_BEGIN, summarize=2)
     assert post.status == 200
@@ -101,10 +105,10 @@ def test_pods_and_their_metrics(original: Original, ended_run: int) -> None:
 
 def test_the_zip_of_a_run_without_a_result(original: Original, ended_run: int) -> None:
     post_series(original, ended_run, "loss", 4)
-    got = original.call("download_run_metrics", ended_run, since=_BEGIN, summarize=2)
-    assert got.status == 200
-    assert got.headers["Content-Disposition"] == 'attachment; filename="metrics_nothing.zip"'
-    with zipfile.ZipFile(io.BytesIO(got.content)) as archive:
+    answer = original.call("download_run_metrics", ended_run, since=_BEGIN, summarize=2)
+    assert answer.status == 200
+    assert answer.headers["Content-Disposition"] == 'attachment; filename="metrics_nothing.zip"'
+    with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
         results = [name for name in archive.namelist() if not name.startswith("local-")]
         assert results == ["result_loss.json"]
         assert len(json.loads(archive.read("result_loss.json"))) <= 2
@@ -115,9 +119,9 @@ def test_the_zip_of_a_run_without_a_result(original: Original, ended_run: int) -
 
 def test_default_arguments_are_accepted(original: Original, client: ApiClient) -> None:
     """The client's default bandwidth means "no limit". Its default of two cores is available."""
-    got = original.call("create_run", "defaults", 1, **CUSTOM)
-    assert got.status == 200, got.json
-    assert got.json["num_cpus"] == 2
-    assert got.json["max_bandwidth"] is None
-    ordered = client.get_run(got.json["id"]).result().value
+    answer = original.call("create_run", "defaults", 1, **CUSTOM)
+    assert answer.status == 200, answer.json
+    assert answer.json["num_cpus"] == 2
+    assert answer.json["max_bandwidth"] is None
+    ordered = client.get_run(answer.json["id"]).result().value
     assert run_to_end(client, ordered).state == "FINISHED"

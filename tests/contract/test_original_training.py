@@ -103,7 +103,7 @@ def _order(original: Original, python: str, program: str, folder: Path) -> int:
     """Start a run on both workers with the original client; return its ID."""
     words = ("env", "-C", str(folder), python, program)
     options = ("--run_id", "{run_id}", "--rank", "{rank}", "--hosts", "{hosts}")
-    got = original.call(
+    answer = original.call(
         "create_run",
         "original-training",
         2,
@@ -116,9 +116,9 @@ def _order(original: Original, python: str, program: str, folder: Path) -> int:
         gpu_enabled=False,
         light_target=False,
     )
-    assert got.status == 200, got.json
-    assert got.json["image"] == "local"
-    run_id: int = got.json["id"]
+    assert answer.status == 200, answer.json
+    assert answer.json["image"] == "local"
+    run_id: int = answer.json["id"]
     return run_id
 
 
@@ -196,9 +196,9 @@ def _check_task(metrics: Metrics, result: Result, workers: Path) -> None:
 
 
 def _check_archive(original: Original, run: dict[str, Any], metrics: Metrics) -> None:
-    got = original.call("download_run_metrics", run["id"])
-    assert got.headers["Content-Type"] == "application/zip"
-    with zipfile.ZipFile(io.BytesIO(got.content)) as archive:
+    answer = original.call("download_run_metrics", run["id"])
+    assert answer.headers["Content-Type"] == "application/zip"
+    with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
         files = {name: archive.read(name).decode() for name in archive.namelist()}
     assert files.pop("official_result.txt") == metrics.pop("TaskResult @ 0")[0]["value"]
     for name, entries in metrics.items():

@@ -118,8 +118,8 @@ def test_metrics_of_one_pod(http: httpx.Client) -> None:
     assert_series({name: series[name] for name in CPU})
     # The documented parameters with their documented defaults.
     defaults = {"since": "1970-01-01T00:00:00.000000Z", "metric_type": "pod"}
-    again = as_printed(http.get(path, params=defaults, headers=ACCEPT), 200)
-    assert {name: again[name][: len(series[name])] for name in CPU} == {
+    repeated = as_printed(http.get(path, params=defaults, headers=ACCEPT), 200)
+    assert {name: repeated[name][: len(series[name])] for name in CPU} == {
         name: series[name] for name in CPU
     }
 
@@ -129,16 +129,16 @@ def test_a_sample_of_a_pod(http: httpx.Client) -> None:
     # As printed, the request has no Content-Type.
     answer = http.post("/api/metrics", content=json.dumps(body), headers=ACCEPT)
     assert as_printed(answer, 201) == body
-    found = http.get("/api/metrics/local-mlbench-worker-1").json()["accuracy"]
-    assert found == [{key: _SAMPLE[key] for key in ("date", "value", "cumulative", "metadata")}]
+    samples = http.get("/api/metrics/local-mlbench-worker-1").json()["accuracy"]
+    assert samples == [{key: _SAMPLE[key] for key in ("date", "value", "cumulative", "metadata")}]
 
 
 def test_a_sample_of_a_run(http: httpx.Client, active_run: dict[str, Any]) -> None:
     body = {"run_id": active_run["id"], **_SAMPLE}
     answer = http.post("/api/metrics", content=json.dumps(body), headers=ACCEPT)
     assert as_printed(answer, 201) == body
-    found = http.get(f"/api/metrics/{active_run['id']}", params={"metric_type": "run"}).json()
-    assert [entry["value"] for entry in found["accuracy"]] == ["0.7845"]
+    metrics = http.get(f"/api/metrics/{active_run['id']}", params={"metric_type": "run"}).json()
+    assert [entry["value"] for entry in metrics["accuracy"]] == ["0.7845"]
 
 
 def test_a_sample_of_a_run_and_a_pod(http: httpx.Client, active_run: dict[str, Any]) -> None:

@@ -126,9 +126,9 @@ def _parse(line: str) -> Sent:
 
 def check_status_codes(page: list[Shown]) -> None:
     for shown in page:
-        said = re.search(r"# (\d{3})$", shown.commands, re.MULTILINE)
+        comment = re.search(r"# (\d{3})$", shown.commands, re.MULTILINE)
         for sent in shown.sent:
-            expected = (int(said[1]),) if said else (200, 201, 204)
+            expected = (int(comment[1]),) if comment else (200, 201, 204)
             assert sent.status in expected, f"{sent}\n{shown.commands}\n{shown.output}"
         assert len(shown.sent) >= shown.commands.count("curl ")
 

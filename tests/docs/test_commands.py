@@ -53,12 +53,14 @@ def _problem(command: str) -> str:
         name, *words = command.split()
     if name not in all_commands():
         return f"there is no mlbench {name}"
-    found: Any = load_command(name)
-    if subcommands := getattr(found, "commands", None):
+    click_command: Any = load_command(name)
+    if subcommands := getattr(click_command, "commands", None):
         if not words or words[0] not in subcommands:
             return "" if not words else f"there is no mlbench {name} {words[0]}"
-        found = subcommands[words[0]]
-    options = {option for param in found.params for option in (*param.opts, *param.secondary_opts)}
+        click_command = subcommands[words[0]]
+    options = {
+        option for param in click_command.params for option in (*param.opts, *param.secondary_opts)
+    }
     for word in words:
         if word in _END or (name in ("run", "record") and word.endswith((".py", "torchrun"))):
             break

@@ -15,14 +15,14 @@ _SHOWN = re.compile(
 
 
 def test_each_example_is_on_one_page_verbatim() -> None:
-    shown: list[str] = []
+    examples: list[str] = []
     for page in sorted([*_ROOT.glob("docs/**/*.md"), *_ROOT.glob("extensions/*/docs/*.md")]):
         for name, block in _SHOWN.findall(page.read_text()):
-            shown.append(name)
+            examples.append(name)
             file = _ROOT / name
             assert block == file.read_text(), f"{page} and {file} differ: copy one into the other"
     files = [path for path in (_ROOT / "examples").rglob("*.*") if path.suffix in {".py", ".sh"}]
-    assert sorted(shown) == sorted(str(path.relative_to(_ROOT)) for path in files)
+    assert sorted(examples) == sorted(str(path.relative_to(_ROOT)) for path in files)
 
 
 def test_all_cells_of_the_notebook_run(

@@ -18,15 +18,15 @@ def run(*command: str, input: str | None = None, seconds: float = 60.0) -> str: 
 
     Raises CommandError if the command fails or takes longer than ``seconds``.
     """
-    shown = shlex.join(command)
+    line = shlex.join(command)
     try:
         done = subprocess.run(
             command, input=input, capture_output=True, text=True, timeout=seconds, check=False
         )
     except subprocess.TimeoutExpired as error:
-        raise CommandError(f"{shown}: not within {seconds:g} s") from error
+        raise CommandError(f"{line}: not within {seconds:g} s") from error
     if done.returncode != 0:
-        raise CommandError(f"{shown}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+        raise CommandError(f"{line}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
 
 

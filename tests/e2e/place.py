@@ -82,8 +82,8 @@ class Place:
             60,
             "the volumes are bound",
         )
-        there = " ".join(f"/there/{self.name}/{purpose}" for purpose in _PURPOSES)
-        self._on_node(node, images["custom"], f"mkdir -p {there}; chown {_USER} {there}")
+        folders = " ".join(f"/there/{self.name}/{purpose}" for purpose in _PURPOSES)
+        self._on_node(node, images["custom"], f"mkdir -p {folders}; chown {_USER} {folders}")
 
     def remove(self, images: Images) -> None:
         """Remove the release, namespace and volumes, even if they are incomplete."""

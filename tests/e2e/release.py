@@ -124,8 +124,8 @@ class Release:
 
     def objects(self, kind: str, component: str) -> list[Object]:
         selector = self.selector(component)
-        found = json.loads(self.kubectl("get", kind, "--selector", selector, "--output", "json"))
-        items: list[Object] = found["items"]
+        response = json.loads(self.kubectl("get", kind, "--selector", selector, "--output", "json"))
+        items: list[Object] = response["items"]
         return items
 
     def pods(self, component: str) -> dict[str, Object]:
@@ -157,8 +157,8 @@ class Release:
         return self.secrets()["token"]
 
     def secrets(self) -> dict[str, str]:
-        found = json.loads(self.kubectl("get", "secret", self.fullname, "--output", "json"))
-        return {key: base64.b64decode(value).decode() for key, value in found["data"].items()}
+        secret = json.loads(self.kubectl("get", "secret", self.fullname, "--output", "json"))
+        return {key: base64.b64decode(value).decode() for key, value in secret["data"].items()}
 
     @cached_property
     def url(self) -> str:

@@ -50,9 +50,9 @@ def test_concurrent_runs_with_a_restart_and_a_queued_run(release: Release) -> No
     other = _order_shape(release, "other", CORES, 0)
     for run in (calm, troubled):
         release.wait_until_recorded(run, f"{names.STEP} @ 1", 1)
-    begun = [release.run(run.id) for run in (calm, troubled)]
-    assert [run.state for run in begun] == ["STARTED"] * 2
-    pods = [[rank.pod for rank in run.ranks] for run in begun]
+    started = [release.run(run.id) for run in (calm, troubled)]
+    assert [run.state for run in started] == ["STARTED"] * 2
+    pods = [[rank.pod for rank in run.ranks] for run in started]
     assert len({*pods[0], *pods[1]}) == 2 * WORKERS, "runs must not share pods"
 
     release.kubectl("delete", "pod", str(pods[1][1]), "--wait=false")

@@ -34,13 +34,13 @@ def test_the_cpu_limit_is_effective(release: Release) -> None:
         "Prometheus has the workers' CPU time",
     )
     for row in readings:
-        most = max(
+        max_cores = max(
             (used - before) / (at - was_at) for (was_at, before), (at, used) in pairwise(row)
         )
         used = row[-1][1] - row[0][1]
-        print(f"{used:.1f} s of CPU time, {most:.2f} cores at most; limit {CORES:g}")
+        print(f"{used:.1f} s of CPU time, {max_cores:.2f} cores at most; limit {CORES:g}")
         assert used > 1, "the workers must use CPU time"
-        assert most < CORES * 1.15
+        assert max_cores < CORES * 1.15
 
 
 def _throttled_periods(release: Release, pod: str) -> int:

@@ -66,7 +66,7 @@ def test_pods_of_external_jobs_become_one_run_with_resources(
     pods = {f"run-{recorded.id}-rank-{rank}" for rank in range(2)}
     wait_until(
         lambda: {row["metric"]["pod"] for row in release.query(f'{series}{{pod=~"run-.*"}} > 0')},
-        lambda shown: shown == pods,
+        lambda names: names == pods,
         90,
         "the resources of both are shown",
     )

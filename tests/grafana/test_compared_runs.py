@@ -99,13 +99,13 @@ def boards(shared_prometheus: PrometheusServer) -> Boards:
 
 
 def test_the_list_of_runs_shows_their_results(boards: Boards) -> None:
-    shown = boards.ask("mlbench-runs", "run_id")
+    answers = boards.ask("mlbench-runs", "run_id")
     refs = ("throughput", "time_to_target", "contention", "result")
     for run_id, (rate, to_target, _, contention, _) in zip(
         boards.run_ids(*_RUNS), _RUNS.values(), strict=True
     ):
-        found = [shown[f"All runs / {ref}"][run_id] for ref in refs]
-        assert found == [rate, to_target, contention, 98.6]
+        values = [answers[f"All runs / {ref}"][run_id] for ref in refs]
+        assert values == [rate, to_target, contention, 98.6]
 
 
 def test_compared_runs_show_their_results(boards: Boards) -> None:
@@ -138,8 +138,8 @@ def test_queries_are_of_readable_length() -> None:
 
 
 def test_each_target_has_its_value(boards: Boards) -> None:
-    found = boards.ask("mlbench-compare", "run", *boards.run_ids(1, 2))
-    targets = found["Metric over training time / target"]
+    answers = boards.ask("mlbench-compare", "run", *boards.run_ids(1, 2))
+    targets = answers["Metric over training time / target"]
     assert {name.split()[1]: value for name, value in targets.items()} == {"91": 91, "92": 92}
     ends = boards.ask("mlbench-compare", "run_id", *boards.run_ids(1, 2))
     assert ends["Metric over training time / ends"] == {"left": 0, "right": 10}

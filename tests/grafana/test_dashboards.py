@@ -88,12 +88,12 @@ def test_every_variable_is_declared_before_its_use(board: Dashboard) -> None:
 @each_board
 def test_each_refresh_looks_up_the_runs_and_no_other_variable(board: Dashboard) -> None:
     on_time_range_change = 2
-    again = {
+    looked_up = {
         variable["name"]
         for variable in board.variables
         if variable["refresh"] == on_time_range_change
     }
-    assert again <= {"run_id"}
+    assert looked_up <= {"run_id"}
 
 
 @each_board
@@ -156,9 +156,9 @@ def test_main_columns_of_a_table_fit_a_small_screen(uid: str, title: str, last: 
     organize = panel["transformations"][-1]["options"]
     by_place = sorted(organize["indexByName"], key=organize["indexByName"].get)
     columns = [organize["renameByName"].get(name, name) for name in by_place]
-    shown = columns[: columns.index(last) + 1]
+    main_columns = columns[: columns.index(last) + 1]
     # Grafana's default column width is 150 px. Beside the menu, a 1280 px screen leaves 930 px.
-    assert sum(properties[name].get("custom.width", 150) for name in shown) <= 930
+    assert sum(properties[name].get("custom.width", 150) for name in main_columns) <= 930
 
 
 @each_board
@@ -224,7 +224,7 @@ def test_alerts_of_workers_have_the_color_of_their_severity() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shown", "rule", "limit"),
+    ("config", "rule", "limit"),
     [
         (thresholds.STRAGGLER, "MLBenchStraggler", r"ratio1m > ([\d.]+)"),
         (thresholds.DISTURBED, "MLBenchCPUContention", r"ratio1m > ([\d.]+)"),
@@ -238,8 +238,8 @@ def test_alerts_of_workers_have_the_color_of_their_severity() -> None:
     ],
 )
 def test_the_red_threshold_is_the_limit_of_the_alert(
-    shown: "ThresholdsConfig", rule: str, limit: str
+    config: "ThresholdsConfig", rule: str, limit: str
 ) -> None:
-    [found] = re.findall(limit, RULES[rule]["expr"])
-    [red] = [step.value for step in shown.steps if step.color == palette.RED]
-    assert red == float(found)
+    [value] = re.findall(limit, RULES[rule]["expr"])
+    [red] = [step.value for step in config.steps if step.color == palette.RED]
+    assert red == float(value)

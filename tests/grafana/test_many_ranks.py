@@ -32,10 +32,10 @@ def test_no_panel_draws_all_of_200_ranks(prometheus_binary: Path, tmp_path: Path
 def _series(board: Dashboard, grafana: Grafana) -> Counter[str]:
     """Count the series of each panel. The phases of a bar count as one."""
     panels = {panel["title"] for panel in board.panels if panel["type"] not in _OF_ANY_NUMBER}
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for query in grafana.queries(board):
         if query.place in panels:
             labels = [dict(result.labels) for result in grafana.ask(query)]
             series = {str(entry | dict.fromkeys(("metric", "phase"))) for entry in labels}
-            found[f"{board.uid} / {query.place}"] += len(series)
-    return found
+            counts[f"{board.uid} / {query.place}"] += len(series)
+    return counts

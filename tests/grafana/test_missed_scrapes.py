@@ -26,8 +26,8 @@ def test_throughput_includes_ranks_that_are_not_scraped(
     [missed] = answers["Throughput / B"]
     assert missed.labels["curve"] == f"ranks not scraped, of {_RANKS}"
     assert set(missed.values) == {str(_RANKS // 2)}
-    [shown] = answers["Samples/s / A"]
-    assert float(shown.values[-1]) == pytest.approx(_RANKS * _RATE)
+    [throughput] = answers["Samples/s / A"]
+    assert float(throughput.values[-1]) == pytest.approx(_RANKS * _RATE)
 
 
 def _series(run_id: str, first: float) -> Iterator[TimeSeries]:

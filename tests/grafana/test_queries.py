@@ -27,7 +27,7 @@ def test_every_query_finds_data(prometheus_binary: Path, tmp_path: Path) -> None
     with used_stack(prometheus_binary, tmp_path / "stack") as used:
         faults = [fault for board in load_all() for fault in _faults(board, used)]
         faults += _unanswered(used)
-        shown = [_figures(used, view) for view in (used.finished, used.day)]
+        figures = [_figures(used, view) for view in (used.finished, used.day)]
         listed, drawn = _listed(used), _drawn_in_a_day(used)
     assert not faults, "\n" + "\n".join(faults)
     assert used.day.run_id in drawn, "the graph of all runs lacks the short run"
@@ -48,7 +48,7 @@ def test_every_query_finds_data(prometheus_binary: Path, tmp_path: Path) -> None
         },
         rel=0.01,
     )
-    assert shown == [expected, expected]
+    assert figures == [expected, expected]
     assert result.time_to_target
     assert listed == {
         "Time to target (training) / value": result.time_to_target.training_seconds,
@@ -117,9 +117,11 @@ def _drawn_in_a_day(used: Used) -> set[str]:
     """Return the runs in the graph of all runs over a day."""
     answers = Grafana(used.prometheus, used.day).answers("mlbench-runs")
     drawn = [
-        found for place, found in answers.items() if place.startswith("Progress to the target /")
+        results
+        for place, results in answers.items()
+        if place.startswith("Progress to the target /")
     ]
-    return {series.labels["run_id"] for found in drawn for series in found}
+    return {series.labels["run_id"] for results in drawn for series in results}
 
 
 def _faults(board: Dashboard, used: Used) -> Iterator[str]:
@@ -149,11 +151,11 @@ def _faults(board: Dashboard, used: Used) -> Iterator[str]:
 
 def _fault(grafana: Grafana, query: Query, has_data: bool, reasons: list[str]) -> str:
     """Check the result of a query, and return the fault or ""."""
-    lacking = [reason for reason in reasons if not grafana.ask(query.asking(reason))]
+    absent = [reason for reason in reasons if not grafana.ask(query.asking(reason))]
     # Alerts about contention depend on how busy the machine is.
-    if lacking and has_data and "ALERTS" not in lacking[0]:
-        return f"finds data, though there is no {lacking[0]}: the exclusion is needless"
-    if not lacking and not has_data:
+    if absent and has_data and "ALERTS" not in absent[0]:
+        return f"finds data, though there is no {absent[0]}: the exclusion is needless"
+    if not absent and not has_data:
         return f"finds no data: {query.expr}"
     return ""
 
@@ -161,10 +163,10 @@ def _fault(grafana: Grafana, query: Query, has_data: bool, reasons: list[str]) -
 def _unknown_columns(panel: Json, labels: set[str]) -> set[str]:
     """Return the columns that a table names but its queries do not provide."""
     organize = panel["transformations"][-1]["options"]
-    shown = set(organize["indexByName"])
-    titles = {organize["renameByName"].get(name, name) for name in shown}
+    columns = set(organize["indexByName"])
+    titles = {organize["renameByName"].get(name, name) for name in columns}
     mentioned = {panel["options"]["sortBy"][0]["displayName"]} | {
         name for _, text in texts(panel) for name in re.findall(r"__data\.fields\.(\w+)", text)
     }
     values = {f"Value #{target['refId']}" for target in panel["targets"]}
-    return (shown - labels - values) | (mentioned - titles - labels)
+    return (columns - labels - values) | (mentioned - titles - labels)

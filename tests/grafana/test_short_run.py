@@ -46,10 +46,10 @@ def views(shared_prometheus: PrometheusServer) -> dict[str, Answers]:
 def test_values_match_the_result_in_any_time_range(views: dict[str, Answers]) -> None:
     expected = {place: value for place, (_, _, value) in _FIGURES.items()}
     for name, answers in views.items():
-        shown = {
+        values = {
             place: [float(result.values[-1]) for result in answers[place]] for place in expected
         }
-        assert shown == {place: [value] for place, value in expected.items()}, name
+        assert values == {place: [value] for place, value in expected.items()}, name
         for place in ("Alerts / alerts", "Alerts over time / A"):
             assert [result.labels["alert"] for result in answers[place]] == ["CPUContention"], name
         assert set(answers["Alerts over time / A"][0].values) == {"1"}, "not a warning"

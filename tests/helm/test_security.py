@@ -86,11 +86,11 @@ def test_service_account_tokens_are_mounted_only_where_needed(documents: list[Do
             assert holders == ["controller"]
 
 
-@pytest.mark.parametrize("most", [2, 200])
-def test_roles_grant_only_the_required_permissions(render: Render, most: int) -> None:
-    documents = render(f"limits.workers={most}")
+@pytest.mark.parametrize("max_workers", [2, 200])
+def test_roles_grant_only_the_required_permissions(render: Render, max_workers: int) -> None:
+    documents = render(f"limits.workers={max_workers}")
     make = ["get", "list", "watch", "create", "patch"]
-    pods = [f"r-mlbench-worker-{number}" for number in range(most)]
+    pods = [f"r-mlbench-worker-{number}" for number in range(max_workers)]
     rights = [
         # Exporter: its only permission outside the namespace.
         ("nodes/metrics", None, ["get"]),
@@ -125,7 +125,9 @@ def test_no_value_is_a_secret() -> None:
 def _paths(value: Any, path: str = "") -> list[str]:
     if not isinstance(value, dict):
         return [path]
-    return [found for key, inner in value.items() for found in _paths(inner, f"{path}.{key}")]
+    return [
+        inner_path for key, inner in value.items() for inner_path in _paths(inner, f"{path}.{key}")
+    ]
 
 
 def test_generated_tokens_differ(helm: Helm) -> None:

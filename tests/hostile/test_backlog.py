@@ -41,9 +41,11 @@ def test_a_large_backlog_does_not_delay_readers(
         answer, seconds = read(api, run, *names)
         assert answer.status_code == 200
         assert seconds < SOON_SECONDS
-        found = {name: [point["value"] for point in points] for name, points in answer.json.items()}
-        losses = found.pop("train_loss @ 0", [])
-        assert found == expected
+        series = {
+            name: [point["value"] for point in points] for name, points in answer.json.items()
+        }
+        losses = series.pop("train_loss @ 0", [])
+        assert series == expected
     assert losses == ["0.5"] * (3 * number)
     for path in ("", "events/", "result/", "manifest/", "metrics/"):
         assert api.simulate_get(f"/api/runs/{run.id}/{path}").status_code == 200

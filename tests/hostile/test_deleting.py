@@ -48,9 +48,9 @@ def poll_until(done: Callable[[], bool], database: Database) -> float:
     report = worker_reports.Report(state="idle", ip="")
     with database.connection_context():  # this thread's connection
         while not done():
-            begun = time.monotonic()
+            started_at = time.monotonic()
             worker_reports.poll("bystander", report)
-            longest = max(longest, time.monotonic() - begun)
+            longest = max(longest, time.monotonic() - started_at)
             time.sleep(0.01)
     return longest
 
@@ -65,9 +65,9 @@ def test_polls_are_answered_while_a_long_log_is_deleted(
     with ThreadPoolExecutor(2) as pool:
         polling = pool.submit(poll_until, done.is_set, database)
         try:
-            begun = time.monotonic()
+            started_at = time.monotonic()
             assert api.simulate_delete(f"/api/runs/{run.id}/").status_code == 204
-            assert time.monotonic() - begun < 2
+            assert time.monotonic() - started_at < 2
             # Not earlier: a sweeper that finds nothing pauses for 5 s.
             sweeping = pool.submit(sweep_until, stop, database)
             assert api.simulate_get(f"/api/runs/{run.id}/").status_code == 404

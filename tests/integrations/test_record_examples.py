@@ -165,9 +165,9 @@ def test_recorder_and_torchrun_agree_on_the_ranks(
     (tmp_path / "torchrun").chmod(0o755)
     for number, pod in enumerate(pods):
         workers = int(pod.command[pod.command.index("--workers") + 1])
-        found = job.find_job(pod.environ, workers=workers, hostname=pod.hostname)
-        assert (found.key, found.attempt) == (key, attempt)
-        assert (found.rank, found.num_workers) == (number, len(pods))
+        membership = job.find_job(pod.environ, workers=workers, hostname=pod.hostname)
+        assert (membership.key, membership.attempt) == (key, attempt)
+        assert (membership.rank, membership.num_workers) == (number, len(pods))
         environ = {**pod.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
         options = run_text(pod.args, env=environ).stdout.split()
         assert f"--node-rank={number}" in options
@@ -254,8 +254,8 @@ def _submit(slurm: Slurm, folder: Path, script: str, environ: dict[str, str]) ->
     try:
         slurm.run("sbatch", *options, folder / script, **environ)
     except AssertionError as error:
-        said = "".join(file.read_text() for file in folder.glob("*.out"))
-        raise AssertionError(f"{error}\n{said}") from None
+        output = "".join(file.read_text() for file in folder.glob("*.out"))
+        raise AssertionError(f"{error}\n{output}") from None
 
 
 @pytest.mark.slow

@@ -42,7 +42,7 @@ class Trained:
 
 def follow(client: ApiClient, stack: Home, run: Run) -> Trained:
     """Wait for the end of a run, and kill the master during it with SIGKILL."""
-    wait_for(lambda: _begun(client, run), 120, "the first epoch of all ranks")
+    wait_for(lambda: _is_training(client, run), 120, "the first epoch of all ranks")
     killed_at = datetime.now(UTC)
     kill_service(stack, "gunicorn", "mlbench_master.controller")
     run = run_to_end(client, run)
@@ -59,7 +59,7 @@ def follow(client: ApiClient, stack: Home, run: Run) -> Trained:
     return Trained(run, series, result.value, manifest.value, texts)
 
 
-def _begun(client: ApiClient, run: Run) -> bool:
+def _is_training(client: ApiClient, run: Run) -> bool:
     if not reload(client, run).active:
         return True
     series = client.get_run_metrics(run.id, metric_filter="epoch").result().value

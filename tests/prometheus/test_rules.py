@@ -43,8 +43,8 @@ def test_an_alert_has_firing_and_silent_cases(name: str, alert: Rule) -> None:
 
 @pytest.mark.parametrize("name", read_rules("record"))
 def test_a_recording_rule_has_a_case_with_values(name: str) -> None:
-    shown = [case["expr"] for case in read_cases("promql_expr_test") if case["exp_samples"]]
-    assert any(name in expression for expression in shown)
+    expressions = [case["expr"] for case in read_cases("promql_expr_test") if case["exp_samples"]]
+    assert any(name in expression for expression in expressions)
 
 
 @pytest.mark.parametrize(

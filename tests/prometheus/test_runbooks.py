@@ -24,8 +24,8 @@ def lines(path: Path, language: str) -> list[str]:
     """Return the lines of all code blocks of a language."""
     return [
         line
-        for found, block in _BLOCK.findall(path.read_text())
-        if found == language
+        for tag, block in _BLOCK.findall(path.read_text())
+        if tag == language
         for line in block.splitlines()
     ]
 

@@ -39,8 +39,8 @@ class ArchiveServer:
 
     def answer(self, request: Asked) -> Reply:
         size = len(self.content)
-        sent = 0 if request.method == "HEAD" else size // 2 if self.breaks_off else size
-        return Reply(body=self.content[:sent], missing_bytes=size - sent)
+        sent_bytes = 0 if request.method == "HEAD" else size // 2 if self.breaks_off else size
+        return Reply(body=self.content[:sent_bytes], missing_bytes=size - sent_bytes)
 
 
 @contextmanager

@@ -82,9 +82,9 @@ def texts(value: object, key: str = "") -> Iterator[tuple[str, str]]:
 
 def variables_in(json: object) -> set[str]:
     """Return the names of all variables that a JSON value mentions or repeats a panel by."""
-    found = set()
+    referenced = set()
     for key, text in texts(json):
         if key == "repeat":
-            found.add(text)
-        found |= {match["braced"] or match["plain"] for match in REFERENCE.finditer(text)}
-    return found
+            referenced.add(text)
+        referenced |= {match["braced"] or match["plain"] for match in REFERENCE.finditer(text)}
+    return referenced

@@ -36,5 +36,5 @@ def fill(folder: Path) -> Path:
 
 
 def free(folder: Path) -> int:
-    found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize
+    filesystem = os.statvfs(folder)
+    return filesystem.f_bavail * filesystem.f_frsize

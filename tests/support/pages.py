@@ -63,8 +63,8 @@ def commands(page: str, word: str) -> str:
     ]
     [text] = (path.read_text() for path in pages)
     blocks = _BLOCKS.findall(text)
-    [found] = (block for block in blocks if re.search(rf"\b{re.escape(word)}\b", block))
-    return str(found)
+    [matching] = (block for block in blocks if re.search(rf"\b{re.escape(word)}\b", block))
+    return str(matching)
 
 
 def type_as_printed(stack: Home, page: str, word: str, folder: Path, **variables: str) -> str:

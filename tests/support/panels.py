@@ -66,10 +66,10 @@ class Query:
         """
         known = {**view.built_in(self.least_step, self.points), **self.variables}
 
-        def fill(found: re.Match[str]) -> str:
-            text = known[found["braced"] or found["plain"]]
+        def fill(reference: re.Match[str]) -> str:
+            text = known[reference["braced"] or reference["plain"]]
             # The "pipe" format does not escape regular expressions.
-            return text.replace(r"\\", "") if found.group().endswith(":pipe}") else text
+            return text.replace(r"\\", "") if reference.group().endswith(":pipe}") else text
 
         return REFERENCE.sub(fill, self.expr)
 
@@ -137,11 +137,11 @@ class Grafana:
 
     def answers(self, uid: str, *, bare: bool = False) -> dict[str, list[QueryResult]]:
         """Return the results of a board's panels and annotations, by ``PLACE / REF``."""
-        found: defaultdict[str, list[QueryResult]] = defaultdict(list)
+        results: defaultdict[str, list[QueryResult]] = defaultdict(list)
         for query in self.queries(load(uid)):
             if query.options is None:
-                found[f"{query.place} / {query.ref}"] += self.ask(query, bare=bare)
-        return found
+                results[f"{query.place} / {query.ref}"] += self.ask(query, bare=bare)
+        return results
 
     def _options(self, variable: Json, query: Query) -> tuple[str, ...]:
         view, text = self._view, query.text(self._view)
@@ -166,7 +166,7 @@ class Grafana:
         if not variable["multi"]:
             return next(iter(options), "")
         return "|".join(
-            _SPECIAL.sub(lambda found: rf"\\{found.group()}", option) for option in options
+            _SPECIAL.sub(lambda match: rf"\\{match.group()}", option) for option in options
         )
 
 
@@ -178,6 +178,6 @@ def ask_board(
         return Grafana(prometheus, view, chosen).answers(uid, bare=bare)
 
 
-def _as_text(found: QueryResult) -> str:
-    labels = (f'{key}="{value}"' for key, value in found.labels.items())
+def _as_text(result: QueryResult) -> str:
+    labels = (f'{key}="{value}"' for key, value in result.labels.items())
     return f"{{{','.join(labels)}}}"

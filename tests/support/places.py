@@ -55,15 +55,15 @@ def in_prometheus(url: str, run_id: int) -> Counter[Place]:
 
 def in_record(run_id: int, *, only: bool = False) -> Counter[Place]:
     """Return the samples in a run's blocks; with ``only``, those that Prometheus cannot hold."""
-    found: Counter[Place] = Counter()
+    places: Counter[Place] = Counter()
     for row in Block.select().where(Block.owner == run_owner(run_id)):
         samples = blocks.decode(bytes(row.data), row.samples)
         for i in (row.only_here or []) if only else range(row.samples):
             text = samples.notes[i].text if i in samples.notes else None
             rank = samples.rank_names[samples.ranks[i]]
             value = format_value(float(samples.values[i])) if text is None else text
-            found[Place(row.metric, rank, int(samples.times_us[i]), value)] += 1
-    return found
+            places[Place(row.metric, rank, int(samples.times_us[i]), value)] += 1
+    return places
 
 
 def nothing_waits() -> bool:
@@ -76,11 +76,11 @@ def nothing_waits() -> bool:
 def assert_everywhere_once(url: str, run_id: int, recorded: Counter[Place]) -> None:
     """Check that the record has all samples, and Prometheus all those that it can hold."""
     assert in_record(run_id) == recorded
-    sent = Counter(
+    expected = Counter(
         place._replace(time_us=place.time_us // 1000 * 1000)
         for place in (recorded - in_record(run_id, only=True)).elements()
     )
-    assert in_prometheus(url, run_id) == sent
+    assert in_prometheus(url, run_id) == expected
 
 
 def decode(body: bytes) -> list[tuple[dict[str, str], list[tuple[int, float]]]]:

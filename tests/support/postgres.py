@@ -135,9 +135,9 @@ def _find_binaries() -> Path:
     """Return the folder of PostgreSQL's binaries: from $POSTGRES, from PATH, or Debian's newest."""
     if named := os.environ.get("POSTGRES"):
         return Path(named)
-    if found := shutil.which("initdb"):
-        return Path(found).parent
-    installed = [found.parent for found in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
+    if initdb := shutil.which("initdb"):
+        return Path(initdb).parent
+    installed = [program.parent for program in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
     if not installed:
         pytest.skip("PostgreSQL is missing: install it, or name its binaries: POSTGRES=/path/bin")
     return max(installed, key=lambda binaries: int(binaries.parent.name))

@@ -100,11 +100,11 @@ def assert_stopped_at(target: float, ranks: Sequence[Rank]) -> list[float]:
     return accuracies
 
 
-def assert_same_losses(ranks: Sequence[Rank], again: Sequence[Rank]) -> None:
-    """Check that two runs recorded identical losses, for as long as ``again`` trained."""
-    for rank, same in zip(ranks, again, strict=True):
+def assert_same_losses(ranks: Sequence[Rank], others: Sequence[Rank]) -> None:
+    """Check that two runs recorded identical losses, for as long as ``others`` trained."""
+    for rank, other in zip(ranks, others, strict=True):
         for metric in (names.TRAIN_LOSS, names.VAL_LOSS):
-            losses = same.series(metric)
+            losses = other.series(metric)
             assert losses
             assert rank.series(metric)[: len(losses)] == losses
 

@@ -63,8 +63,8 @@ def make_run(num_workers: int = 2, **fields: Any) -> Run:
 
 
 def reload(run: Run) -> Run:
-    found: Run = Run.get_by_id(run.id)
-    return found
+    current: Run = Run.get_by_id(run.id)
+    return current
 
 
 def make_ranks(run: Run, workers: Sequence[str] = ("w-0", "w-1"), **fields: Any) -> list[Rank]:
@@ -118,8 +118,8 @@ def record(run: Run, data: bytes, rank: int = 0) -> Stream:
 
 
 def get_stream(where: StreamKey) -> Stream:
-    found: Stream = Stream.get(**vars(where))
-    return found
+    stream: Stream = Stream.get(**vars(where))
+    return stream
 
 
 class TimeSeries(NamedTuple):

@@ -26,17 +26,17 @@ def endless_body(token: str = "") -> bytes:
 
 
 def _post(path: str, token: str, length: str) -> bytes:
-    shown = [f"Authorization: Bearer {token}"] if token else []
-    lines = [f"POST {path} HTTP/1.1", "Host: 127.0.0.1", *shown, length, "", ""]
+    authorization = [f"Authorization: Bearer {token}"] if token else []
+    lines = [f"POST {path} HTTP/1.1", "Host: 127.0.0.1", *authorization, length, "", ""]
     return "\r\n".join(lines).encode()
 
 
 def never_read(url: str) -> bytes:
     """Return requests for the largest file of the web pages, 3 MB in total."""
     page = httpx.get(f"{url}/signin", timeout=30).text
-    found = re.search(r"/static/[0-9a-f]+/", page)
-    assert found
-    request = f"GET {found[0]}vendor/uPlot.esm.js HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    match = re.search(r"/static/[0-9a-f]+/", page)
+    assert match
+    request = f"GET {match[0]}vendor/uPlot.esm.js HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     return 20 * request.encode()
 
 

@@ -25,8 +25,8 @@ def service(home: Home, word: str) -> psutil.Process:
     """Return the supervisor's child whose command line contains a word."""
     supervisor = known(launch.running_supervisor(home))
     children = psutil.Process(supervisor).children()
-    [found] = [child for child in children if any(word in part for part in _command(child))]
-    return found
+    [process] = [child for child in children if any(word in part for part in _command(child))]
+    return process
 
 
 def kill_service(home: Home, *words: str) -> None:
@@ -74,8 +74,8 @@ def training(home: Home, rank: int) -> list[psutil.Process]:
 
 def files_of(home: Home) -> Iterator[Path]:
     """Yield the regular files of a stack, some of which may vanish meanwhile."""
-    for parent, _, found in os.walk(home.root):
-        yield from (path for name in found if (path := Path(parent, name)).is_file())
+    for parent, _, files in os.walk(home.root):
+        yield from (path for name in files if (path := Path(parent, name)).is_file())
 
 
 def _command(process: psutil.Process) -> list[str]:
