@@ -61,8 +61,8 @@ def processes() -> ProcessPoolExecutor:
 
 
 def _work(tokens: Mapping[str, str], url: str, folder: Path, work: Work) -> RequestLog:
-    log, noting = RequestLog(), logging.getLogger("mlbench_worker.agent.shipper")
-    noting.addHandler(_Notes(log.failures))
+    log, shipper_log = RequestLog(), logging.getLogger("mlbench_worker.agent.shipper")
+    shipper_log.addHandler(_Notes(log.failures))
     agents = [_Agent(pod, token, url, folder / pod, work, log) for pod, token in tokens.items()]
     for number, agent in enumerate(agents):
         # Spread over a second, as in a cluster, whose pods start over several seconds.

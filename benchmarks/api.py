@@ -64,10 +64,10 @@ def posts(master: Master, of_a_client: int, *, lists: bool = False) -> Measure:
     def measure_once() -> float:
         run_id = store_run(f"post-rate-{next(numbers)}").id
         clients = _bodies(run_id, of_a_client)
-        sent: list[Sequence[object]] = [*clients]
+        payloads: list[Sequence[object]] = [*clients]
         if lists:
-            sent = [[*chunked(itertools.chain(*clients), 1000)]]
-        rate = send(master.port, _requests("/api/metrics/", sent, master.headers), CREATED)
+            payloads = [[*chunked(itertools.chain(*clients), 1000)]]
+        rate = send(master.port, _requests("/api/metrics/", payloads, master.headers), CREATED)
         answer = master.get(f"/api/metrics/{run_id}/?metric_type=run").body
         stored = {
             (name, point["date"], float(point["value"]))

@@ -42,9 +42,9 @@ def measure(folder: Path) -> Iterator[Ratio]:
                 latency = series[f"{way} 1 @ 0"][0].number
                 for size in _SIZES[1:]:
                     if points := series.get(f"{way} {size} @ 0"):
-                        took = points[0].number
-                        name = f"{mbit} Mbit/s, {way}, {size:,} bytes: {took * 1e3:.2f} ms"
-                        yield Ratio(name, took / (size * 8e-6 / mbit + latency))
+                        seconds = points[0].number
+                        name = f"{mbit} Mbit/s, {way}, {size:,} bytes: {seconds * 1e3:.2f} ms"
+                        yield Ratio(name, seconds / (size * 8e-6 / mbit + latency))
 
 
 def main(mbit: float) -> None:
@@ -61,8 +61,8 @@ def main(mbit: float) -> None:
         for size in _SIZES:
             if size * 8e-6 / mbit < _MAX_SECONDS:
                 for way in _WAYS:
-                    took = [_exchange(peer, rank, size, way) for _ in range(_TIMES)]
-                    tracker.log({f"{way} {size}": median(took)})
+                    seconds = [_exchange(peer, rank, size, way) for _ in range(_TIMES)]
+                    tracker.log({f"{way} {size}": median(seconds)})
 
 
 def _connect(address: tuple[str, int]) -> socket.socket:
@@ -94,10 +94,10 @@ def _exchange(peer: socket.socket, rank: int, size: int, way: str) -> float:
 
 def _receive(peer: socket.socket, size: int) -> None:
     while size:
-        got = len(peer.recv(min(size, 1 << 20)))
-        if not got:
+        received = len(peer.recv(min(size, 1 << 20)))
+        if not received:
             raise ConnectionError("the other rank has ended")
-        size -= got
+        size -= received
 
 
 if __name__ == "__main__":

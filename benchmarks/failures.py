@@ -89,7 +89,7 @@ def measure(folder: Path) -> Iterator[str]:
             [[_submit(client, folder, tau, between, seed) for seed in _SEEDS] for tau in _INTERVALS]
             for client, between in zip(clients, _BETWEEN, strict=True)
         ]
-        off, right = [], 0
+        deviations, near_best = [], 0
         for client, between, of_each in zip(clients, _BETWEEN, submitted, strict=True):
             shares, expected = [], []
             for interval, runs in zip(_INTERVALS, of_each, strict=True):
@@ -104,11 +104,14 @@ def measure(folder: Path) -> Iterator[str]:
                     f" {sum(run.failures for run in done)} failures, {costs},"
                     f" best every {max(_STEP_SECONDS, best_interval(costs)):.2f} s"
                 )
-            off += [abs(share - formula) for share, formula in zip(shares, expected, strict=True)]
-            right += abs(shares.index(max(shares)) - expected.index(max(expected))) <= 1
-    yield f"within 3 points of the formula: {sum(points <= 0.03 for points in off)} of {len(off)}"
-    yield f"off by {fmean(off):.1%} in the mean, {max(off):.1%} at most"
-    yield f"the best interval is the formula's, or next to it: {right} of {len(_BETWEEN)}"
+            deviations += [
+                abs(share - formula) for share, formula in zip(shares, expected, strict=True)
+            ]
+            near_best += abs(shares.index(max(shares)) - expected.index(max(expected))) <= 1
+    near = sum(points <= 0.03 for points in deviations)
+    yield f"within 3 points of the formula: {near} of {len(deviations)}"
+    yield f"off by {fmean(deviations):.1%} in the mean, {max(deviations):.1%} at most"
+    yield f"the best interval is the formula's, or next to it: {near_best} of {len(_BETWEEN)}"
 
 
 def _submit(client: ApiClient, folder: Path, interval: float, between: int, seed: int) -> Run:

@@ -52,10 +52,10 @@ def measure(folder: Path) -> Iterator[Figure]:
             shares = [result.contention_share or 0.0 for result in results]
             waited = [100 * share for share in shares]
             yield Figure("  its rank that waited most did so", "%", waited)
-            took = [result.training_seconds or 0.0 for result in results]
-            yield Figure("  its training time", "s", took)
+            durations = [result.training_seconds or 0.0 for result in results]
+            yield Figure("  its training time", "s", durations)
             # The same, however busy the machine is, if the waiting is measured rightly.
-            undisturbed = [s * (1 - share) for s, share in zip(took, shares, strict=True)]
+            undisturbed = [s * (1 - share) for s, share in zip(durations, shares, strict=True)]
             yield Figure("  less what it waited", "s", undisturbed)
 
 

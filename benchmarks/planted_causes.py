@@ -70,13 +70,13 @@ def measure(folder: Path) -> Iterator[Figure]:
             first += rules[:1] == [cause.rule]
             remaining = [finding.rule for finding in remedied.findings]
             findings += len(remaining)
-            found = next((f for f in slow.findings if f.rule == cause.rule), None)
+            finding = next((f for f in slow.findings if f.rule == cause.rule), None)
             text = "no saving predicted"
-            if found and found.saving:
+            if finding and finding.saving:
                 before, after = getattr(slow, cause.clock), getattr(remedied, cause.clock)
-                errors.append(100 * ((before - found.saving.seconds) / after - 1))
+                errors.append(100 * ((before - finding.saving.seconds) / after - 1))
                 text = (
-                    f"{before:.1f} s, {before - found.saving.seconds:.1f} s predicted, "
+                    f"{before:.1f} s, {before - finding.saving.seconds:.1f} s predicted, "
                     f"{after:.1f} s measured: {errors[-1]:+.1f} %"
                 )
             print(f"  {cause.rule}: found {rules}, {text}; remedied: {remaining}", flush=True)

@@ -57,8 +57,8 @@ def main(plan: Plan) -> None:
     with Tracker() as tracker:
         if plan.threads > 1:
             tracker.settings({"threads": plan.threads})
-        sent = 2 * (size - 1) / size * gradient.nbytes  # by a ring
-        tracker.log({names.BYTES_PER_STEP: sent})
+        sent_bytes = 2 * (size - 1) / size * gradient.nbytes  # by a ring
+        tracker.log({names.BYTES_PER_STEP: sent_bytes})
         for step in range(plan.steps):
             with tracker.phase("data"):
                 time.sleep(plan.data / 1000 * (chance.expovariate(1) if plan.varies else 1))

@@ -69,14 +69,14 @@ def measure(folder: Path) -> Iterator[Figure]:
             call = [sys.executable, "-m", "mlbench", "whatif", str(runs[before]), change, "--json"]
             output = subprocess.run(call, env=environ, stdout=subprocess.PIPE, check=True).stdout
             predicted = json.loads(output)["predicted"]
-            took = client.get_result(runs[after]).result().value.step_seconds
-            assert took is not None
-            errors.append(100 * (predicted["seconds"] / took - 1))
-            outside += not predicted["low"] <= took <= predicted["high"]
+            step_seconds = client.get_result(runs[after]).result().value.step_seconds
+            assert step_seconds is not None
+            errors.append(100 * (predicted["seconds"] / step_seconds - 1))
+            outside += not predicted["low"] <= step_seconds <= predicted["high"]
             text = ", ".join(f"{name} {1000 * predicted[name]:.1f}" for name in ("low", "high"))
             print(
                 f"  {before} {change}: {1000 * predicted['seconds']:.1f} ms predicted ({text}), "
-                f"{1000 * took:.1f} ms measured: {errors[-1]:+.1f} %",
+                f"{1000 * step_seconds:.1f} ms measured: {errors[-1]:+.1f} %",
                 flush=True,
             )
     yield Figure(f"predictions outside of their interval, of {len(_CHANGES)}", "", [outside])

@@ -14,9 +14,9 @@ def measure(folder: Path) -> Iterator[str]:
     for workers in (2, 3):
         with local_stack(folder / str(workers), workers) as (home, client):
             whole, killed = (train(client, home, workers, _EPOCHS, n) for n in (0, _KILLS))
-        again = sum(resumption.discarded_steps for resumption in killed.result.resumptions)
+        discarded = sum(resumption.discarded_steps for resumption in killed.result.resumptions)
         values = sum(map(len, whole.curves.values()))
         yield (
-            f"{workers} workers, {_KILLS} kills, {again} steps done again: {values} values, result "
-            f"and bytes sent {'are equal' if killed.equals(whole) else 'DIFFER'}"
+            f"{workers} workers, {_KILLS} kills, {discarded} steps done again: {values} values, "
+            f"result and bytes sent {'are equal' if killed.equals(whole) else 'DIFFER'}"
         )

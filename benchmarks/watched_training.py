@@ -27,8 +27,8 @@ def measure(folder: Path) -> Iterator[Figure]:
         seconds, processor = {}, {}
         for switch in ("0", "1") if number % 2 else ("1", "0"):
             job = _run(folder, 2, "data", "0", steps, _SHORT_MS, switch)
-            _, took, used = job.printed[0].split()
-            seconds[switch], processor[switch] = float(took) / steps, float(used) / steps
+            _, elapsed, used = job.printed[0].split()
+            seconds[switch], processor[switch] = float(elapsed) / steps, float(used) / steps
         costs.append(1e6 * (processor["1"] - processor["0"]))
         shares.append(100 * (seconds["1"] / seconds["0"] - 1))
     yield Figure("cost of timing a step, processor time", "us", costs)
@@ -42,12 +42,13 @@ def measure(folder: Path) -> Iterator[Figure]:
             for _ in range(_REPEATS)
         ]
         late, healthy = (min(jobs, key=_seconds) for jobs in zip(*pairs, strict=True))
-        found = known(late.stragglers)
-        is_named += found.named == 1
+        stragglers = known(late.stragglers)
+        is_named += stragglers.named == 1
         measured = _seconds(late) / _seconds(healthy)
-        predicted = next(r.speedup_without for r in found.ranks if r.rank == 1)
+        predicted = next(r.speedup_without for r in stragglers.ranks if r.rank == 1)
         errors.append(100 * abs(predicted / measured - 1))
-        print(f"  {ranks} ranks, {where}: {predicted:.3f} predicted, {measured:.3f}: {found.text}")
+        speedups = f"{predicted:.3f} predicted, {measured:.3f}"
+        print(f"  {ranks} ranks, {where}: {speedups}: {stragglers.text}")
     yield Figure(f"planted stragglers: {is_named} of 9 named; error of the speedup", "%", errors)
 
     for ranks in _RANKS:

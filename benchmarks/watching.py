@@ -190,8 +190,8 @@ def _used(_: int, now: float, began: float) -> Iterator[str]:
         container = f'namespace="n",pod="w{number}",container="worker",node="{node}"'
         yield f"container_cpu_usage_seconds_total{{{container}}} {seconds * (0.5 + busy)}"
         for way in ("receive", "transmit"):
-            sent = seconds * (4e7 + number * 1e4)
-            yield f"container_network_{way}_bytes_total{{{container}}} {sent}"
+            sent_bytes = seconds * (4e7 + number * 1e4)
+            yield f"container_network_{way}_bytes_total{{{container}}} {sent_bytes}"
         yield f"container_memory_working_set_bytes{{{container}}} {2e9 + number * 1e6}"
         yield f"container_threads{{{container}}} {40 + number % 3}"
         gpu = f'node="{node}",gpu="{number // 20}",uuid="GPU-{number}",pod="w{number}"'

@@ -49,7 +49,7 @@ class Look(TypedDict, total=False):
     unit: str
     """Unit in Grafana's notation; a plain number by default."""
     decimals: int | None
-    most: float | None
+    maximum: float | None
     """Maximum of the scale."""
     colours: ThresholdsConfig
     mappings: Sequence[ValueMapping]
@@ -95,7 +95,7 @@ def panel(
                 unit=look.get("unit", "none"),
                 decimals=look.get("decimals"),
                 min_val=least,
-                max_val=look.get("most"),
+                max_val=look.get("maximum"),
                 color=color,
                 thresholds=look.get("colours", PLAIN),
                 mappings=list(look["mappings"]) if "mappings" in look else None,

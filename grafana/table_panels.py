@@ -34,7 +34,7 @@ class PanelColumn:
     """Whether it is hidden because only links use it."""
     bar: bool = False
     """Whether each value has a bar of proportional length."""
-    most: float | None = None
+    maximum: float | None = None
     """Value of a full bar; by default the largest one."""
 
     def properties(self) -> dict[str, object]:
@@ -54,7 +54,7 @@ class PanelColumn:
             "custom.cellOptions": {"type": "color-text"} if coloured else None,
         }
         if self.bar:
-            fields |= {"custom.cellOptions": _BAR, "min": 0, "max": self.most}
+            fields |= {"custom.cellOptions": _BAR, "min": 0, "max": self.maximum}
             fields["thresholds"] = self.colours or BARS
             fields["custom.minWidth"] = 90
         return {key: value for key, value in fields.items() if value not in ("", None, [])}

@@ -67,8 +67,8 @@ def value_map(meanings: Mapping[str, tuple[str, str]]) -> list[ValueMapping]:
 
 
 def _special(match: SpecialValueMatch, text: str, colour: str) -> ValueMapping:
-    shown = ValueMappingResult(text=text, color=colour)
-    return SpecialValueMap(options=DashboardSpecialValueMapOptions(match=match, result=shown))
+    mapping = ValueMappingResult(text=text, color=colour)
+    return SpecialValueMap(options=DashboardSpecialValueMapOptions(match=match, result=mapping))
 
 
 def not_a_number(text: str, colour: str) -> ValueMapping:
@@ -83,8 +83,8 @@ def missing(text: str) -> ValueMapping:
 
 def matching(pattern: str, colour: str, index: int | None = None) -> ValueMapping:
     """Give a colour to texts that match a pattern."""
-    shown = ValueMappingResult(text="$1", color=colour, index=index)
-    return RegexMap(options=DashboardRegexMapOptions(pattern=f"/^({pattern})$/", result=shown))
+    mapping = ValueMappingResult(text="$1", color=colour, index=index)
+    return RegexMap(options=DashboardRegexMapOptions(pattern=f"/^({pattern})$/", result=mapping))
 
 
 NOT_A_NUMBER: Final = not_a_number("NaN", RED)

@@ -80,10 +80,12 @@ def _row(param: Any) -> tuple[str, str]:
     elif not param.is_flag:
         names += f" `{_metavar(param)}`"
     about = " ".join((getattr(param, "help", None) or "").split())
-    shown = getattr(param, "show_default", True)
-    if isinstance(shown, str):
-        about += f" Default: {shown}."
-    elif shown and param.default not in (None, False, (), "") and not callable(param.default):
+    show_default = getattr(param, "show_default", True)
+    if isinstance(show_default, str):
+        about += f" Default: {show_default}."
+    elif (
+        show_default and param.default not in (None, False, (), "") and not callable(param.default)
+    ):
         about += f" Default: `{param.default}`."
     if (param.multiple or param.nargs == -1) and "(repeatable)" not in about:
         about += " (repeatable)"

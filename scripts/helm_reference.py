@@ -50,8 +50,8 @@ def page() -> str:
             not about and (is_group or _AS_IN_KUBERNETES.intersection(path[1:]))
         ):
             continue
-        shown = "" if is_group else f" (`{json.dumps(default)}`)"
-        parts.append(f"- `{'.'.join(path)}`{shown}{about and f': {about}'}\n")
+        default_text = "" if is_group else f" (`{json.dumps(default)}`)"
+        parts.append(f"- `{'.'.join(path)}`{default_text}{about and f': {about}'}\n")
     return "".join(parts)
 
 

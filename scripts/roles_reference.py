@@ -23,12 +23,12 @@ def rows() -> Iterator[tuple[str, str, frozenset[Role]]]:
     environ |= {"MLBENCH_TOKEN": "t", "MLBENCH_AGENT_SECRET": "s"}
     app = create_app(Settings.from_environ(environ), PrometheusClient("http://127.0.0.1:9090"))
     for route in sorted(inspect_routes(app), key=lambda route: route.path):
-        found = app._router.find(re.sub("{[^}]+}", "1", route.path))
-        assert found
-        if access_of(found[0]) not in ("open", "agent", "scrape"):
+        match = app._router.find(re.sub("{[^}]+}", "1", route.path))
+        assert match
+        if access_of(match[0]) not in ("open", "agent", "scrape"):
             for method in route.methods:
                 if not method.internal:
-                    yield method.method, route.path, roles_of(found[0], method.method)
+                    yield method.method, route.path, roles_of(match[0], method.method)
 
 
 def page() -> str:

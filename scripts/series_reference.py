@@ -35,12 +35,12 @@ def page() -> str:
     parts = [_HEAD, "\n## Alerts\n\nEach runbook has the meaning of its alert.\n\n", *_alerts()]
     for title, folder in _SOURCES.items():
         parts.append(f"\n## {title}\n\n")
-        found = {
+        series = {
             name: text
             for file in sorted((_ROOT / folder).rglob("*.py"))
             for name, text in _described(ast.parse(file.read_text()))
         }
-        parts += [f"- `{name}`: {text}\n" for name, text in sorted(found.items())]
+        parts += [f"- `{name}`: {text}\n" for name, text in sorted(series.items())]
     parts.append("\n## Recording rules\n\n")
     rules = (_ROOT / "prometheus/rules/recording.yml").read_text()
     for comment, name in _RULE.findall(rules):

@@ -150,34 +150,34 @@ def _draw(
 
 @dataclass(frozen=True)
 class _Scale:
-    least: float
-    most: float
+    low: float
+    high: float
     start: float
     end: float
     is_log: bool
 
     def __call__(self, value: float) -> float:
-        ends = (self.least, self.most, value)
+        ends = (self.low, self.high, value)
         low, high, at = map(math.log10, ends) if self.is_log else ends
         return self.start + (at - low) / (high - low) * (self.end - self.start)
 
 
 def _scale(values: Sequence[float], is_log: bool, start: float, end: float) -> _Scale:
-    least, most = min(values), max(values)
+    low, high = min(values), max(values)
     if is_log:
-        return _Scale(least, most if most > least else 10 * least, start, end, is_log)
-    return _Scale(least, most if most > least else least + 1, start, end, is_log)
+        return _Scale(low, high if high > low else 10 * low, start, end, is_log)
+    return _Scale(low, high if high > low else low + 1, start, end, is_log)
 
 
 def _ticks(values: Sequence[float], *, is_log: bool) -> list[float]:
     scale = _scale(values, is_log, 0, 1)
     if is_log:
-        powers = range(math.floor(math.log10(scale.least)), math.ceil(math.log10(scale.most)) + 1)
+        powers = range(math.floor(math.log10(scale.low)), math.ceil(math.log10(scale.high)) + 1)
         every = [factor * 10.0**power for power in powers for factor in (1, 2, 5)]
-        return [tick for tick in every if scale.least <= tick <= scale.most]
-    step = 10 ** math.floor(math.log10((scale.most - scale.least) / _TICKS))
-    step *= next((f for f in (1, 2, 5) if (scale.most - scale.least) / (f * step) <= _TICKS), 10)
-    first, last = math.ceil(scale.least / step), math.floor(scale.most / step)
+        return [tick for tick in every if scale.low <= tick <= scale.high]
+    step = 10 ** math.floor(math.log10((scale.high - scale.low) / _TICKS))
+    step *= next((f for f in (1, 2, 5) if (scale.high - scale.low) / (f * step) <= _TICKS), 10)
+    first, last = math.ceil(scale.low / step), math.floor(scale.high / step)
     return [round(i * step, 10) for i in range(first, last + 1)]
 
 

@@ -63,8 +63,8 @@ def _worst_first(expr: str, label: str) -> str:
         return by(label, f"{pods} * on (pod) group_left (node) {_NODE_OF_POD}")
 
     order = f" or on ({label}) ".join(
-        called("above", str(place), found)
-        for place, found in enumerate(
+        called("above", str(place), pods)
+        for place, pods in enumerate(
             (alerted(_LATE), alerted(_CRITICAL), by(label, f"{_NODE_OF_POD}"))
         )
     )

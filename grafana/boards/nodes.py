@@ -15,9 +15,9 @@ _HAVE: Final = f"count by (node) (mlbench_pod_info{_OF_WORKERS})"
 _NAMED: Final = 5
 
 
-def _used(used: str, there: str) -> str:
+def _used(used: str, capacity: str) -> str:
     """Return the share of a node's resource that its workers use."""
-    return f"sum by (node) ({used}) / on (node) {by('node', f'{there}{{{_NODES}}}')}"
+    return f"sum by (node) ({used}) / on (node) {by('node', f'{capacity}{{{_NODES}}}')}"
 
 
 def _waits(resource: str) -> str:
@@ -82,7 +82,7 @@ WAITING: Final = lines(
         for resource, title in (("cpu", "cores"), ("memory", "memory"), ("io", "disks"))
     ),
     unit="percentunit",
-    most=1,
+    maximum=1,
     width=12,
     no_value="Unknown: the kernel does not measure it",
 )

@@ -46,7 +46,7 @@ def _live(expr: str) -> str:
     return f"{expr} and on (run_id) ({_LIVE})"
 
 
-def _shown(expr: str, labels: str = "run_id") -> str:
+def _selected(expr: str, labels: str = "run_id") -> str:
     """Return a value for each run that the variables select."""
     return f"{by(labels, expr)} and on (run_id) {_CHOSEN}"
 
@@ -97,17 +97,19 @@ ALL: Final = rows(
     "most affected rank. Missing samples must be 0.",
     column("info", or_none(_info(_CHOSEN), "run", "No run in this time range")),
     column("states", f"({state_or_outcome('')}) and on (run_id) {_CHOSEN}"),
-    column("result", _shown(_BEST)),
-    column("target", _shown(_TARGET)),
-    column("time_to_target", _shown(time_to_target())),
-    column("throughput", _shown(_THROUGHPUT)),
-    column("contention", _shown(_WAITED)),
-    column("duration", _shown(duration())),
-    column("workers", _shown(latest("mlbench_run_workers"))),
-    column("started", _shown(f"{moment('started')} * 1000")),
-    column("missing", _shown(f"{_samples('recorded')} - {_samples('in_prometheus|record_only')}")),
-    column("from", _shown(_FROM)),
-    column("to", _shown(_TO)),
+    column("result", _selected(_BEST)),
+    column("target", _selected(_TARGET)),
+    column("time_to_target", _selected(time_to_target())),
+    column("throughput", _selected(_THROUGHPUT)),
+    column("contention", _selected(_WAITED)),
+    column("duration", _selected(duration())),
+    column("workers", _selected(latest("mlbench_run_workers"))),
+    column("started", _selected(f"{moment('started')} * 1000")),
+    column(
+        "missing", _selected(f"{_samples('recorded')} - {_samples('in_prometheus|record_only')}")
+    ),
+    column("from", _selected(_FROM)),
+    column("to", _selected(_TO)),
     columns=(
         PanelColumn("run", width=205, links=(links.RUN_OF_ROW,)),
         PanelColumn("state", "outcome", width=145, mappings=thresholds.RUN_STATE),
@@ -151,7 +153,7 @@ LIVE: Final = rows(
     columns=(
         PanelColumn("run", width=215, links=(links.RUN_OF_ROW,)),
         PanelColumn("state", width=115, mappings=thresholds.RUN_STATE),
-        PanelColumn("progress", unit="percentunit", decimals=0, width=190, bar=True, most=1),
+        PanelColumn("progress", unit="percentunit", decimals=0, width=190, bar=True, maximum=1),
         PanelColumn("elapsed", "for", unit="dthms", width=90),
         PanelColumn("throughput", "samples/s", unit="locale", decimals=0, width=95),
         PanelColumn(

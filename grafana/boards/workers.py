@@ -269,7 +269,7 @@ GPU: Final = (
         "the five with least.",
         _of_workers(_GPU, _LOWEST, "avg"),
         unit="percentunit",
-        most=1,
+        maximum=1,
     ),
     _gpus(
         "GPU memory",
@@ -280,7 +280,7 @@ GPU: Final = (
             "avg",
         ),
         unit="percentunit",
-        most=1,
+        maximum=1,
     ),
     _gpus(
         "GPU power",

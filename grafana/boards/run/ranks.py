@@ -164,7 +164,7 @@ MORE_RESOURCES: Final = (
         "for each other. With many ranks: the five with least.",
         of_rule(_GPU, "bottomk"),
         unit="percentunit",
-        most=1,
+        maximum=1,
         no_value="No GPU in use in this range",
     ),
     _by_rank(

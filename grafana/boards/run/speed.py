@@ -108,7 +108,7 @@ SPEED: Final = (
         "waiting for other ranks. Other: training time outside of all phases.",
         graph(while_running(f"{newest_in_step(_PHASE_SHARES)} > 0", "phase"), "{{phase}}"),
         unit="percentunit",
-        most=1,
+        maximum=1,
         stacked=True,
         overrides=PHASE_COLOURS,
         no_value="No scrape in this range",
@@ -121,7 +121,7 @@ SPEED: Final = (
         column("phases", _SHARES),
         x="rank",
         unit="percentunit",
-        most=1,
+        maximum=1,
         width=8,
         height=8,
         transformations=[
