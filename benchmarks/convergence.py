@@ -60,24 +60,26 @@ def _make_points(task: Benchmark, batch_size: int, options: Mapping[str, Any]) -
     assert task.light_target
     file = _FOLDER / f"{task.name}.json"
     points = json.loads(file.read_text())["points"] if file.exists() else []
-    own = [point for point in points if point["batch_size"] == batch_size]
-    targets = {task.target.value, task.light_target.value} - {point["target"] for point in own}
+    of_size = [point for point in points if point["batch_size"] == batch_size]
+    targets = {task.target.value, task.light_target.value} - {point["target"] for point in of_size}
     shared = {"batch_size": batch_size, "learning_rate": options["learning_rate"]}
     if "recipe" in options:
         shared["settings"] = {"recipe": options["recipe"]}
     in_order = sorted(targets, reverse=not task.target.lower_is_better)  # the light one is easier
     new = [{"target": target, **shared, "epochs": []} for target in in_order]
     points += new
-    own += new
-    missing = _SEEDS[min(len(point["epochs"]) for point in own) :]
+    of_size += new
+    missing = _SEEDS[min(len(point["epochs"]) for point in of_size) :]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for curve in pool.map(lambda seed: _train(task, {**options, "seed": seed}), missing):
-            for point in own:
+            for point in of_size:
                 lower = task.target.lower_is_better
-                reached = [reaches(each, point["target"], lower_is_better=lower) for each in curve]
+                reached = [
+                    reaches(value, point["target"], lower_is_better=lower) for value in curve
+                ]
                 point["epochs"].append(1 + reached.index(True))
                 print(task.name, point["target"], batch_size, point["epochs"], flush=True)
-            runs = max(len(point["epochs"]) for point in own)
+            runs = max(len(point["epochs"]) for point in of_size)
             made_on = f"{machine()}, PyTorch {version('torch')}, one thread"
             document = {
                 "task": task.name,
@@ -105,7 +107,7 @@ def _train(task: Benchmark, options: Mapping[str, Any]) -> list[float]:
         )
         lines = [json.loads(line) for line in metrics.read_text().splitlines()]
     recorded = [line["metrics"] for line in lines if "metrics" in line]
-    return [each[task.target.metric] for each in recorded if task.target.metric in each]
+    return [metrics[task.target.metric] for metrics in recorded if task.target.metric in metrics]
 
 
 if __name__ == "__main__":

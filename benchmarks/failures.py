@@ -93,15 +93,15 @@ def measure(folder: Path) -> Iterator[str]:
         for client, between, of_each in zip(clients, _BETWEEN, submitted, strict=True):
             shares, expected = [], []
             for interval, runs in zip(_INTERVALS, of_each, strict=True):
-                done = [_look(client, wait_for_end(client, run, 1.0)) for run in runs]
-                share, costs, tau = _costs(done, interval)
+                times = [_look(client, wait_for_end(client, run, 1.0)) for run in runs]
+                share, costs, tau = _costs(times, interval)
                 shares.append(share)
                 expected.append(goodput(tau, costs))
-                of_runs = ", ".join(f"{run.useful / run.wall:.1%}" for run in done)
+                of_runs = ", ".join(f"{run.useful / run.wall:.1%}" for run in times)
                 yield (
                     f"a kill every {between:2} s, a checkpoint every {tau:4.2f} s: kept {share:.1%}"
                     f" ({of_runs}), by the formula {expected[-1]:.1%};"
-                    f" {sum(run.failures for run in done)} failures, {costs},"
+                    f" {sum(run.failures for run in times)} failures, {costs},"
                     f" best every {max(_STEP_SECONDS, best_interval(costs)):.2f} s"
                 )
             deviations += [

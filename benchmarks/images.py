@@ -51,7 +51,10 @@ def resnet_rate(folder: Path) -> list[Figure | Ratio]:
     return [
         *figures,
         Ratio("our loop, fp32, beside mlbench-core's", ours[0].median / core.median),
-        *(Ratio(f"{own.name}, beside plain PyTorch", own.median / plain.median) for own in ours),
+        *(
+            Ratio(f"{figure.name}, beside plain PyTorch", figure.median / plain.median)
+            for figure in ours
+        ),
     ]
 
 

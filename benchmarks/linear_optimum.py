@@ -61,8 +61,8 @@ def ours_and_the_optimum(
     # The mean loss is smoother than the loss of the longest row, the unit of the learning rate.
     largest = np.linalg.eigvalsh((matrix.T @ matrix).toarray() / rows)[-1]
     rate = (loss.smoothness * data.largest_norm2 + l2) / (loss.smoothness * largest + l2)
-    own = {"model": model, "batch_size": str(rows), "l2": str(l2), "learning_rate": str(rate)}
-    config = read(LinearOptions, {**own, **_SETTINGS, **settings})
+    options = {"model": model, "batch_size": str(rows), "l2": str(l2), "learning_rate": str(rate)}
+    config = read(LinearOptions, {**options, **_SETTINGS, **settings})
 
     def objective(weights: torch.Tensor) -> float:
         losses = loss.value(torch.from_numpy(matrix @ weights.numpy()), targets)

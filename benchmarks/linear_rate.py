@@ -39,8 +39,8 @@ def measure(folder: Path) -> list[Figure]:
     values = torch.randn(_STEPS * _BATCH, _FEATURES, generator=generator)
     values /= values.norm(dim=1, keepdim=True)
     labels = torch.randn(len(values), generator=generator).sign()
-    fewer = TensorDataset(*(each[: _SLOW_STEPS * _BATCH] for each in (values, labels)))
-    slices = list(zip(*(torch.split(each, _BATCH) for each in fewer.tensors), strict=True))
+    fewer = TensorDataset(*(tensor[: _SLOW_STEPS * _BATCH] for tensor in (values, labels)))
+    slices = list(zip(*(torch.split(tensor, _BATCH) for tensor in fewer.tensors), strict=True))
     with tracker_of_a_run(folder) as tracker:
         loops = {
             "our loop, in a run": _ours(values, labels, tracker),
@@ -84,7 +84,7 @@ def _autograd(batches: Iterable[Any]) -> Measure:
 
 def _recording(tracker: Tracker) -> Measure:
     """Return what measures all that the loop asks of the tracker, and nothing else of the loop."""
-    every = LinearOptions().record_every
+    interval = LinearOptions().record_every
 
     def record() -> None:
         for step in range(_STEPS):
@@ -92,7 +92,7 @@ def _recording(tracker: Tracker) -> Measure:
                 with tracker.phase(phase):
                     pass
             tracker.step(samples=_BATCH)
-            if step % every == 0:
+            if step % interval == 0:
                 with tracker.phase("metrics"):
                     metrics = {names.TRAIN_LOSS: 0.3123456789, names.LEARNING_RATE: 3.9}
                     tracker.log(metrics, step=tracker.steps)

@@ -44,11 +44,11 @@ def _send(port: int, clients: Sequence[Requests], status: int) -> float:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sockets.append(stack.enter_context(connection))
         begin = time.perf_counter()
-        done = [
+        futures = [
             threads.submit(_send_all, connection, requests, f"HTTP/1.1 {status} ".encode())
             for connection, requests in zip(sockets, clients, strict=True)
         ]
-        for future in done:
+        for future in futures:
             future.result()
         return time.perf_counter() - begin
 

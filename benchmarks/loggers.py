@@ -28,8 +28,8 @@ def measure(folder: Path) -> list[Figure | Ratio]:
 
         agent = HttpReceiver([Tracking(1, folder).answer], append, print)
         with serving_mlflow(folder) as port:
-            own = variables({}, agent)["MLFLOW_TRACKING_URI"]
-            words = [python, "-m", "benchmarks.logging_process", str(folder), own]
+            agent_url = variables({}, agent)["MLFLOW_TRACKING_URI"]
+            words = [python, "-m", "benchmarks.logging_process", str(folder), agent_url]
             printed = subprocess.check_output(
                 [*words, f"http://127.0.0.1:{port}"],
                 env={**os.environ, names.ENV_METRICS_FILE: str(folder / "metrics.jsonl")},

@@ -34,10 +34,10 @@ def rates(loops: Loops, unit: str, folder: Path) -> list[Figure]:
     with ExitStack() as stack:
         measures = {}
         for number, (name, make) in enumerate(loops.items()):
-            own = folder / str(number)
-            own.mkdir()
+            loop_folder = folder / str(number)
+            loop_folder.mkdir()
             pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
-            stack.enter_context(pool).submit(_make, make, own).result()
+            stack.enter_context(pool).submit(_make, make, loop_folder).result()
             measures[name] = lambda pool=pool: pool.submit(_speed).result()
         return alternate(_ROUNDS, unit, measures)
 

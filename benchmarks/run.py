@@ -51,11 +51,11 @@ _FUNCTIONS = {
 def main() -> None:
     """Run the measurements one after the other."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
-    every = ", ".join((*_USUAL, *_IF_NAMED))
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {every}")
+    choices = ", ".join((*_USUAL, *_IF_NAMED))
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {choices}")
     parts = parser.parse_args().parts or _USUAL
     if unknown := ", ".join(sorted({*parts}.difference(_USUAL, _IF_NAMED))):
-        parser.error(f"there is no part {unknown}: choose of {every}")
+        parser.error(f"there is no part {unknown}: choose of {choices}")
     print(f"{machine()}; median (least to most)")
     for part in parts:
         measure = pkgutil.resolve_name(f"benchmarks.{_FUNCTIONS.get(part, f'{part}.measure')}")

@@ -132,13 +132,13 @@ def deleting(folder: Path) -> list[Figure]:
     ]
 
 
-def _keep_polling(master: Master, done: threading.Event, seconds: list[float]) -> None:
+def _keep_polling(master: Master, finished: threading.Event, seconds: list[float]) -> None:
     """Poll as an agent does, and note how long each answer took."""
     headers = {"Authorization": f"Bearer {agent_token(_POD)}"}
     url = f"http://127.0.0.1:{master.port}/api/workers/{_POD}/poll"
     state = {"state": "idle", "ip": ""}
     with httpx.Client(headers=headers, trust_env=False, timeout=60) as agent:
-        while not done.wait(_POLL_SECONDS):
+        while not finished.wait(_POLL_SECONDS):
             seconds.append(timed(lambda: agent.post(url, json=state).raise_for_status()))
 
 

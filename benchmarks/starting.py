@@ -32,15 +32,15 @@ def start_latency(folder: Path) -> Iterator[Figure]:
     tasks = {"steps": _STEPS, "digits": _EPOCH, "digits-linear": _EPOCH}
     if list(Path(os.environ.get(names.ENV_DATASETS, "none")).glob("cifar-10*")):
         tasks["cifar10-resnet"] = {**_EPOCH, "worker_batch_size": "1024", "depth": "20"}
-    for how, value in (("forked", "1"), ("new", "0")):
+    for way, value in (("forked", "1"), ("new", "0")):
         os.environ[names.ENV_FORK_SERVER] = value
-        with local_stack(folder / how) as (_, client):
+        with local_stack(folder / way) as (_, client):
             for benchmark, args in tasks.items():
                 time.sleep(_IDLE_SECONDS)
-                name = f"POST /api/runs/ to the first step, {how}: {benchmark}"
+                name = f"POST /api/runs/ to the first step, {way}: {benchmark}"
                 measure = _to_first_step(client, benchmark, args, repeat(None))
                 yield from alternate(5, "s", {name: measure})
-            name = f"the end of a queued run to the next one's first step, {how}: digits"
+            name = f"the end of a queued run to the next one's first step, {way}: digits"
             # All runs are submitted at once; each starts when the one before it has ended.
             queued = [
                 client.create_run(

@@ -36,8 +36,8 @@ def append(run: Run, rank: int, lines: Iterable[bytes]) -> None:
     """Add lines to the metrics stream of a rank."""
     key = streams.StreamKey(run_owner(run.id), attempt=1, rank=rank, name=streams.METRICS)
     size, chunk = 0, bytearray()
-    for each in lines:
-        chunk += each
+    for line in lines:
+        chunk += line
         if len(chunk) >= _CHUNK_BYTES:
             size = streams.append(key, size, bytes(chunk))
             chunk.clear()

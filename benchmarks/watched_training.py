@@ -69,5 +69,5 @@ def _run(
 ) -> WatchedJob:
     """Run a training in which rank 1 is late."""
     command = (*DDP_TRAINING, where, "1", late_ms, str(steps), work_ms)
-    own = folder / str(next(_numbers))
-    return run_watched(own, ranks, *command, **{names.ENV_TIME_COMMUNICATION: switch})
+    run_folder = folder / str(next(_numbers))
+    return run_watched(run_folder, ranks, *command, **{names.ENV_TIME_COMMUNICATION: switch})

@@ -79,8 +79,8 @@ def watched_workers(folder: Path) -> Iterator[PrometheusClient]:
     with serving_workers() as port:
         write_targets(folder / "targets", port)
         with running_prometheus(folder) as url:
-            own = [{"targets": [url.removeprefix("http://")]}]
-            (folder / "targets" / "prometheus.json").write_text(json.dumps(own))
+            targets = [{"targets": [url.removeprefix("http://")]}]
+            (folder / "targets" / "prometheus.json").write_text(json.dumps(targets))
             prometheus = PrometheusClient(url)
             yield prometheus
             prometheus.close()

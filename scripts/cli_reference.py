@@ -59,9 +59,9 @@ def _command(path: str, command: Any) -> Iterator[str]:
     yield f"\n{inspect.cleandoc(command.help or '').split(chr(12))[0].strip()}\n"
     rows = _rows(command)
     shared = _rows(load_command("run")) if path == "mlbench bench" else {}
-    own = [f"- {names}: {about}\n" for names, about in rows.items() if shared.get(names) != about]
-    if own:
-        yield "\n" + "".join(own)
+    lines = [f"- {names}: {about}\n" for names, about in rows.items() if shared.get(names) != about]
+    if lines:
+        yield "\n" + "".join(lines)
     if same := [names for names, about in rows.items() if shared.get(names) == about]:
         yield f"\nAs in `mlbench run`: {', '.join(same)}.\n"
 

@@ -18,15 +18,15 @@ _ELSEWHERE = {
     "icon.svg": "master/mlbench_master/web/static/icon.svg",
     "search.js": "scripts/docs_search.js",
 }
-_LINK = re.compile(r"(?P<what>!?\[(?P<text>[^]]*)\])\((?P<path>[^)#:\s]+)(?P<anchor>#[^)\s]+)?\)")
+_LINK = re.compile(r"(?P<label>!?\[(?P<text>[^]]*)\])\((?P<path>[^)#:\s]+)(?P<anchor>#[^)\s]+)?\)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the files that are outside ``docs/``."""
     examples = (path for path in (_ROOT / "examples").rglob("*.*") if path.is_file())
     pages = _ROOT.glob("extensions/*/docs/*")
-    own = {str(path.relative_to(_ROOT)): str(path) for path in (*examples, *pages)}
-    sources = _ELSEWHERE | own
+    outside = {str(path.relative_to(_ROOT)): str(path) for path in (*examples, *pages)}
+    sources = _ELSEWHERE | outside
     for place, source in sources.items():
         files.append(File.generated(config, place, abs_src_path=str(_ROOT / source)))
     return files
@@ -46,7 +46,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         if target in places:
             start = posixpath.dirname(page.file.src_uri)
             path = posixpath.relpath(places[target], start)
-            return f"{link['what']}({path}{link['anchor'] or ''})"
+            return f"{link['label']}({path}{link['anchor'] or ''})"
         # Keep a broken link, so that mkdocs reports it.
         return link["text"] if (_ROOT / target).exists() else link[0]
 

@@ -173,8 +173,8 @@ def _ticks(values: Sequence[float], *, is_log: bool) -> list[float]:
     scale = _scale(values, is_log, 0, 1)
     if is_log:
         powers = range(math.floor(math.log10(scale.low)), math.ceil(math.log10(scale.high)) + 1)
-        every = [factor * 10.0**power for power in powers for factor in (1, 2, 5)]
-        return [tick for tick in every if scale.low <= tick <= scale.high]
+        ticks = [factor * 10.0**power for power in powers for factor in (1, 2, 5)]
+        return [tick for tick in ticks if scale.low <= tick <= scale.high]
     step = 10 ** math.floor(math.log10((scale.high - scale.low) / _TICKS))
     step *= next((f for f in (1, 2, 5) if (scale.high - scale.low) / (f * step) <= _TICKS), 10)
     first, last = math.ceil(scale.low / step), math.floor(scale.high / step)

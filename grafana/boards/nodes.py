@@ -26,8 +26,8 @@ def _waits(resource: str) -> str:
     return by("node", rate(pressure)) + f" and on (node) {_HAVE}"
 
 
-def _periods(which: str) -> str:
-    return f"sum by (node) ({rate(f'container_cpu_cfs_{which}_total{_OF_WORKERS}')})"
+def _periods(kind: str) -> str:
+    return f"sum by (node) ({rate(f'container_cpu_cfs_{kind}_total{_OF_WORKERS}')})"
 
 
 TABLE: Final = rows(

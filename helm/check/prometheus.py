@@ -23,9 +23,9 @@ def promtool_errors(promtool: str, documents: Sequence[Document]) -> list[str]:
         _write_bundled(documents, Path(folder, "bundled"))
         _write_operators(documents, Path(folder, "operator"))
         for file in Path(folder).glob("*/prometheus.yml"):
-            done = subprocess.run([*command, file], check=False, capture_output=True, text=True)
-            if done.returncode:
-                errors.append(done.stdout + done.stderr)
+            process = subprocess.run([*command, file], check=False, capture_output=True, text=True)
+            if process.returncode:
+                errors.append(process.stdout + process.stderr)
     return errors
 
 

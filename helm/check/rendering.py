@@ -33,12 +33,12 @@ class Helm:
     def run(self, *arguments: str | Path) -> str:
         """Run Helm, and return its output; ChartError if it fails."""
         command = [self.program, *arguments]
-        done = subprocess.run(command, check=False, capture_output=True, text=True)
-        if done.returncode != 0:
-            remarks = done.stderr.splitlines(keepends=True)
+        process = subprocess.run(command, check=False, capture_output=True, text=True)
+        if process.returncode != 0:
+            remarks = process.stderr.splitlines(keepends=True)
             errors = [line for line in remarks if "found symbolic link" not in line]
-            raise ChartError("".join(errors) + done.stdout)
-        return done.stdout
+            raise ChartError("".join(errors) + process.stdout)
+        return process.stdout
 
     def render(
         self, kube_version: str, *options: str | Path, release: str = "r", operator: bool = False

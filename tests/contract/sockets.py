@@ -14,11 +14,11 @@ def head(
     connection: StackConnection, method: str, path: str, *lines: str, host: str | None = None
 ) -> bytes:
     """Return the head of a request. The host defaults to the master's address."""
-    own = httpx.URL(connection.url).netloc.decode()
+    own_host = httpx.URL(connection.url).netloc.decode()
     return "\r\n".join(
         [
             f"{method} {path} HTTP/1.1",
-            f"Host: {own if host is None else host}",
+            f"Host: {own_host if host is None else host}",
             f"Authorization: Bearer {connection.token}",
             *lines,
             "\r\n",

@@ -161,9 +161,9 @@ def _check_task(metrics: Metrics, result: Result, workers: Path) -> None:
     """Check that the files of a task are in the worker's folder and its history was reported."""
     for rank in (0, 1):
         [folder] = workers.glob(f"local-mlbench-worker-{rank}/checkpoint/allreduce")
-        own = folder.parents[1]
-        assert (own / "output" / "allreduce").is_dir()
-        assert (own / "mlbench.log").stat().st_size
+        rank_folder = folder.parents[1]
+        assert (rank_folder / "output" / "allreduce").is_dir()
+        assert (rank_folder / "mlbench.log").stat().st_size
         history = json.loads((folder / "history.json").read_text())
         rank_metrics = {
             name: entries for name, entries in metrics.items() if name.endswith(f" @ {rank}")

@@ -54,12 +54,12 @@ def test_the_ten_minute_change_works_as_written(
 def _type_in(commands: str, copy: Path, prometheus: Path) -> None:
     environ = {name: value for name, value in os.environ.items() if "PYTEST" not in name}
     folders = (copy / name for name in ("", "master", "worker", "exporter"))
-    done = run_text(
+    process = run_text(
         ["bash", "-eu"],
         input=commands,
         cwd=copy,
         env={**environ, "PYTHONPATH": ":".join(map(str, folders)), "PROMETHEUS": str(prometheus)},
     )
-    assert done.returncode == 0, f"{commands}\n{done.stdout}\n{done.stderr}"
-    if "SKIPPED" in done.stdout:
-        pytest.skip(done.stdout)
+    assert process.returncode == 0, f"{commands}\n{process.stdout}\n{process.stderr}"
+    if "SKIPPED" in process.stdout:
+        pytest.skip(process.stdout)

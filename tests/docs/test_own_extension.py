@@ -45,11 +45,11 @@ def test_the_ten_minute_extension_works_as_written(tmp_path: Path, prometheus_bi
     }
     try:
         commands = f"{_SHELL}{typed[0]}\n$PY read.py"
-        done = run_text(["bash", "-eu"], input=commands, cwd=tmp_path, env=environ)
+        process = run_text(["bash", "-eu"], input=commands, cwd=tmp_path, env=environ)
     finally:
         down = [sys.executable, "-P", "-m", "mlbench", "down"]
         run_text(down, cwd=tmp_path, env=environ)
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    assert "pi @ 1" in done.stdout
-    assert re.search(r"score @ 0.*0\.5", done.stdout, re.DOTALL)
-    assert done.stdout.endswith("estimate FINISHED on 2 workers\n")
+    assert process.returncode == 0, f"{process.stdout}\n{process.stderr}"
+    assert "pi @ 1" in process.stdout
+    assert re.search(r"score @ 0.*0\.5", process.stdout, re.DOTALL)
+    assert process.stdout.endswith("estimate FINISHED on 2 workers\n")

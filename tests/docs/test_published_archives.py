@@ -21,9 +21,9 @@ _SMALLEST = min(_ARCHIVES, key=lambda file: file.stat().st_size)
     ids=lambda file: file.stem,
 )
 def test_a_published_archive_verifies(file: Path, tmp_path: Path) -> None:
-    done = run_text([sys.executable, "-m", "mlbench", "verify", str(file)], cwd=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.endswith("verified: nothing is missing or damaged\n")
+    process = run_text([sys.executable, "-m", "mlbench", "verify", str(file)], cwd=tmp_path)
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert process.stdout.endswith("verified: nothing is missing or damaged\n")
 
 
 def test_the_page_links_every_archive() -> None:

@@ -20,14 +20,16 @@ def run(*command: str, input: str | None = None, seconds: float = 60.0) -> str: 
     """
     line = shlex.join(command)
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command, input=input, capture_output=True, text=True, timeout=seconds, check=False
         )
     except subprocess.TimeoutExpired as error:
         raise CommandError(f"{line}: not within {seconds:g} s") from error
-    if done.returncode != 0:
-        raise CommandError(f"{line}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
+    if process.returncode != 0:
+        raise CommandError(
+            f"{line}: exit code {process.returncode}\n{process.stdout}{process.stderr}"
+        )
+    return process.stdout
 
 
 def wait_until(

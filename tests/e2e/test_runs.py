@@ -30,12 +30,12 @@ def environ(release: Release) -> Iterator[dict[str, str]]:
 
 def test_a_run_through_the_command_line(release: Release, environ: dict[str, str]) -> None:
     order = ("digits", "--light", "--name", "command-line", "--workers", "2")
-    done = _mlbench(environ, "run", *order)
-    assert done.returncode == 0, done.stderr
-    match = re.match(r"run (\d+) \(command-line\): target reached in .*\n", done.stdout)
-    assert match, done.stdout
-    assert re.search(r"^Time to target \(training\)  +[\d.]+ s", done.stdout, re.MULTILINE)
-    assert environ["MLBENCH_TOKEN"] not in done.stdout + done.stderr
+    process = _mlbench(environ, "run", *order)
+    assert process.returncode == 0, process.stderr
+    match = re.match(r"run (\d+) \(command-line\): target reached in .*\n", process.stdout)
+    assert match, process.stdout
+    assert re.search(r"^Time to target \(training\)  +[\d.]+ s", process.stdout, re.MULTILINE)
+    assert environ["MLBENCH_TOKEN"] not in process.stdout + process.stderr
 
     run = release.finish(release.run(int(match[1])))
     assert [rank.pod for rank in run.ranks] == release.kept_workers
@@ -52,9 +52,9 @@ def test_a_run_through_the_command_line(release: Release, environ: dict[str, str
 
 def test_a_local_file_is_refused(environ: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("print('here')")
-    done = _mlbench(environ, "run", str(tmp_path / "train.py"))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "--image" in done.stderr
+    process = _mlbench(environ, "run", str(tmp_path / "train.py"))
+    assert (process.returncode, process.stdout) == (2, "")
+    assert "--image" in process.stderr
 
 
 def _mlbench(environ: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -99,9 +99,9 @@ def test_the_original_client_finds_the_master_and_starts_a_run(
     netrc.chmod(0o600)
     environ = {**os.environ, "NETRC": str(netrc)}
     arguments = (release.name, release.images["worker"], str(CORES))
-    done = run_text([os.environ["MLBENCH_CORE"], _ORIGINAL, *arguments], env=environ, timeout=60)
-    assert done.returncode == 0, done.stderr
-    ordered = json.loads(done.stdout)
+    process = run_text([os.environ["MLBENCH_CORE"], _ORIGINAL, *arguments], env=environ, timeout=60)
+    assert process.returncode == 0, process.stderr
+    ordered = json.loads(process.stdout)
     ended = release.finish(release.run(ordered["id"]))
     assert len(ended.ranks) == 2
     assert ended.num_cpus == CORES

@@ -133,7 +133,12 @@ def test_panels_have_a_description_and_a_unit(board: Dashboard) -> None:
         if not panel["targets"]:
             continue
         overrides = panel["fieldConfig"]["overrides"]
-        units = [p["value"] for each in overrides for p in each["properties"] if p["id"] == "unit"]
+        units = [
+            p["value"]
+            for override in overrides
+            for p in override["properties"]
+            if p["id"] == "unit"
+        ]
         for unit in [panel["fieldConfig"]["defaults"]["unit"], *units]:
             assert unit in _UNITS or unit.startswith(("prefix:", "suffix:")), panel["title"]
 

@@ -137,7 +137,7 @@ def test_a_backup_is_restored_only_if_the_master_has_no_runs(
     (programs / "mlbench").write_text('#!/bin/sh\necho "$@"\n')
     (programs / "mlbench").chmod(0o755)
     environ = {"PATH": f"{programs}:{os.environ['PATH']}", "MLBENCH_HOME": str(home)}
-    done = subprocess.run(
+    process = subprocess.run(
         container["command"], check=True, capture_output=True, text=True, env=environ
     )
-    assert done.stdout == ("" if has_runs else "restore /backups/mlbench-1.zip\n")
+    assert process.stdout == ("" if has_runs else "restore /backups/mlbench-1.zip\n")

@@ -42,12 +42,12 @@ def file_size(database: Database) -> int:
     return sum(Path(database.database + end).stat().st_size for end in ("", "-wal"))
 
 
-def poll_until(done: Callable[[], bool], database: Database) -> float:
-    """Poll like an agent until ``done``; return the longest duration of a poll."""
+def poll_until(finished: Callable[[], bool], database: Database) -> float:
+    """Poll like an agent until ``finished``; return the longest duration of a poll."""
     longest = 0.0
     report = worker_reports.Report(state="idle", ip="")
     with database.connection_context():  # this thread's connection
-        while not done():
+        while not finished():
             started_at = time.monotonic()
             worker_reports.poll("bystander", report)
             longest = max(longest, time.monotonic() - started_at)
@@ -61,9 +61,9 @@ def test_polls_are_answered_while_a_long_log_is_deleted(
 ) -> None:
     run = make_long_log()
     see_pod("bystander")
-    stop, done = threading.Event(), threading.Event()
+    stop, finished = threading.Event(), threading.Event()
     with ThreadPoolExecutor(2) as pool:
-        polling = pool.submit(poll_until, done.is_set, database)
+        polling = pool.submit(poll_until, finished.is_set, database)
         try:
             started_at = time.monotonic()
             assert api.simulate_delete(f"/api/runs/{run.id}/").status_code == 204
@@ -76,7 +76,7 @@ def test_polls_are_answered_while_a_long_log_is_deleted(
             wait_for(is_swept, what="all data is deleted")
             wait_for(lambda: file_size(database) < 24 << 20, what="the disk space is freed")
         finally:  # Otherwise threads of a failed test would use later databases.
-            done.set()
+            finished.set()
             stop.set()
         assert polling.result() < 2
         sweeping.result()

@@ -93,13 +93,13 @@ def test_the_stack_stops_cleanly_on_a_full_disk(
 
 def test_a_start_on_a_full_disk_fails_with_the_reason(small: Path) -> None:
     fill(small)
-    done = run_text(
+    process = run_text(
         [sys.executable, "-m", "mlbench.local.launch", '{"workers": 1, "listen": {}}'],
         env={**os.environ, names.ENV_HOME: str(small / "home")},
     )
-    assert done.returncode == 1
-    assert "No space left on device" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert process.returncode == 1
+    assert "No space left on device" in process.stderr
+    assert "Traceback" not in process.stderr
 
 
 def test_empty_files_after_a_power_cut_are_ignored(tmp_path: Path) -> None:

@@ -47,11 +47,11 @@ def hostile_lines() -> list[bytes]:
 @contextmanager
 def peak_growth() -> Iterator[list[int]]:
     """Yield a list whose entry becomes the growth of this process's memory in bytes."""
-    me, done, growth = psutil.Process(), threading.Event(), [0]
+    me, finished, growth = psutil.Process(), threading.Event(), [0]
     before = me.memory_info().rss
 
     def watch() -> None:
-        while not done.wait(0.01):
+        while not finished.wait(0.01):
             growth[0] = max(growth[0], me.memory_info().rss - before)
 
     watching = threading.Thread(target=watch)
@@ -59,7 +59,7 @@ def peak_growth() -> Iterator[list[int]]:
     try:
         yield growth
     finally:
-        done.set()
+        finished.set()
         watching.join()
 
 

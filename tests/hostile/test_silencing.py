@@ -86,9 +86,9 @@ def test_reads_from_a_hung_prometheus_do_not_delay_agents(
     impatient: Home, client: ApiClient
 ) -> None:
     connection = impatient.read_connection()
-    done = order_steps(client, "read", steps=10, rate=100)
-    wait_for(lambda: not reload(client, done).active, what="the end of the run to read")
-    path = f"{connection.url}/api/metrics/{done.id}/?metric_type=run"
+    ended = order_steps(client, "read", steps=10, rate=100)
+    wait_for(lambda: not reload(client, ended).active, what="the end of the run to read")
+    path = f"{connection.url}/api/metrics/{ended.id}/?metric_type=run"
     statuses: list[int] = []
     over = threading.Event()
 

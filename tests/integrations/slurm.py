@@ -53,11 +53,11 @@ class Slurm:
 
     def run(self, *command: str | Path, **environ: str) -> str:
         """Return what a command of Slurm prints; one that fails is an AssertionError."""
-        done = run_text(
+        process = run_text(
             [*command], env={**os.environ, **self.environ, **environ}, cwd=self.folder, timeout=200
         )
-        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
+        assert process.returncode == 0, f"{command}\n{process.stdout}\n{process.stderr}"
+        return process.stdout
 
 
 @contextmanager

@@ -29,7 +29,7 @@ def _convert(python: str, user: dict[str, str], folder: Path, *cells: str) -> tu
         notebook["cells"].append(cell | {"outputs": [], "execution_count": None})
     (folder / "learn.ipynb").write_text(json.dumps(notebook))
     convert = [python, "-m", "jupyter", "nbconvert", "--to", "notebook", "--execute", "learn.ipynb"]
-    done = subprocess.run(
+    process = subprocess.run(
         [*convert, "--output", "out.ipynb"],
         env=user,
         cwd=folder,
@@ -38,7 +38,7 @@ def _convert(python: str, user: dict[str, str], folder: Path, *cells: str) -> tu
         check=False,
     )
     out = folder / "out.ipynb"
-    return done.returncode, out.read_text() if out.exists() else "", done.stderr
+    return process.returncode, out.read_text() if out.exists() else "", process.stderr
 
 
 @pytest.mark.parametrize("last", ["", _SLOW_END, "try: 1 / 0\nexcept ZeroDivisionError: pass"])

@@ -224,8 +224,8 @@ def _check_ranks(client: ApiClient, before: list[Run], launcher: str, ranks: int
 
 @pytest.mark.parametrize("script", ["array.sbatch", "multinode.sbatch", "torchrun.sh"])
 def test_the_syntax_of_the_scripts_is_valid(script: str) -> None:
-    done = run_text(["bash", "-n", _EXAMPLES / script])
-    assert (done.returncode, done.stderr) == (0, "")
+    process = run_text(["bash", "-n", _EXAMPLES / script])
+    assert (process.returncode, process.stderr) == (0, "")
 
 
 @pytest.mark.slow
@@ -289,6 +289,6 @@ def test_workers_of_ray_are_one_run(
     with tempfile.TemporaryDirectory(prefix="ray-") as short:
         ray = {"HOME": short, "RAY_TMPDIR": short, "RAY_USAGE_STATS_ENABLED": "0"}
         command = [integrations, "ray_train.py"]
-        done = run_text(command, cwd=folder, env={**os.environ, **environ, **ray}, timeout=240)
-    assert done.returncode == 0, done.stdout + done.stderr
+        process = run_text(command, cwd=folder, env={**os.environ, **environ, **ray}, timeout=240)
+    assert process.returncode == 0, process.stdout + process.stderr
     _check_ranks(client, before, "shell", ranks=2)

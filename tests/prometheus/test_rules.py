@@ -61,13 +61,14 @@ def test_a_rank_is_compared_with_the_median_of_the_others(
 ) -> None:
     computing = 'run_rank:mlbench_worker_compute_seconds:mean1m{run_id="1",rank="%d"}'
     ratios = [
-        {"labels": f'{{run_id="1",rank="{rank}"}}', "value": round(own / median(others), 3)}
-        for rank, own in enumerate(seconds)
+        {"labels": f'{{run_id="1",rank="{rank}"}}', "value": round(duration / median(others), 3)}
+        for rank, duration in enumerate(seconds)
         if (others := seconds[:rank] + seconds[rank + 1 :])
     ]
     test = {
         "input_series": [
-            {"series": computing % rank, "values": f"{own}x1"} for rank, own in enumerate(seconds)
+            {"series": computing % rank, "values": f"{duration}x1"}
+            for rank, duration in enumerate(seconds)
         ],
         "promql_expr_test": [
             {

@@ -57,9 +57,9 @@ def environ_of(stack: Home) -> Mapping[str, str]:
 
 def type_in(commands: str, folder: Path, stack: Home) -> str:
     """Run commands in a shell, and return the commands with their output."""
-    done = run_text(["bash", "-eu"], input=commands, cwd=folder, env=environ_of(stack))
-    assert done.returncode == 0, f"{commands}\n{done.stdout}\n{done.stderr}"
-    return f"$ {commands}{done.stdout}"
+    process = run_text(["bash", "-eu"], input=commands, cwd=folder, env=environ_of(stack))
+    assert process.returncode == 0, f"{commands}\n{process.stdout}\n{process.stderr}"
+    return f"$ {commands}{process.stdout}"
 
 
 def patch(file: str, diff: str, copy: Path) -> None:

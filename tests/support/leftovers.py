@@ -59,16 +59,16 @@ def main(session: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.stdin.read()
     deadline = time.monotonic() + _STOP_SECONDS
-    how = signal.SIGTERM
+    signal_number = signal.SIGTERM
     while processes := _marked(session):
         for process in processes:
             try:
-                os.kill(process, how)
+                os.kill(process, signal_number)
             except ProcessLookupError:
                 continue
         time.sleep(0.5)
         if time.monotonic() > deadline:
-            how = signal.SIGKILL
+            signal_number = signal.SIGKILL
 
 
 if __name__ == "__main__":

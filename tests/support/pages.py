@@ -50,8 +50,8 @@ def order_as_printed(
     home = folder / "home"
     home.mkdir()
     (home / "venv").symlink_to(Path(venv).parents[1])
-    how = {"HOME": str(home), "CLI": cli, "HOW": "--detach" if detach else ""}
-    ordered = json.loads(type_as_printed(stack, page, "train.py", folder, **how))
+    variables = {"HOME": str(home), "CLI": cli, "HOW": "--detach" if detach else ""}
+    ordered = json.loads(type_as_printed(stack, page, "train.py", folder, **variables))
     return client.get_run(ordered["id"]).result().value
 
 
@@ -70,14 +70,14 @@ def commands(page: str, word: str) -> str:
 def type_as_printed(stack: Home, page: str, word: str, folder: Path, **variables: str) -> str:
     """Type the commands of a page that contain a word, in a folder; return their output."""
     typed = commands(page, word)
-    done = run_text(
+    process = run_text(
         ["bash", "-eu"],
         input=_SHELL + typed,
         cwd=folder,
         env={**os.environ, "MLBENCH_HOME": str(stack.root), "CLI": sys.executable, **variables},
     )
-    assert done.returncode == 0, f"{typed}\n{done.stdout}\n{done.stderr}"
-    return str(done.stdout)
+    assert process.returncode == 0, f"{typed}\n{process.stdout}\n{process.stderr}"
+    return str(process.stdout)
 
 
 def values(client: ApiClient, run: Run, metric: str, rank: int) -> list[tuple[int, float]]:

@@ -30,7 +30,7 @@ def write_labelled(
     url: str, *series: tuple[Mapping[str, str], list[tuple[int, float]]]
 ) -> httpx.Response:
     """Send series as labels and (milliseconds, value) in one remote write request."""
-    message = write_request(TimeSeries(*each) for each in series).encode()
+    message = write_request(TimeSeries(*entry) for entry in series).encode()
     return httpx.post(
         f"{url}/api/v1/write",
         content=bytes(cramjam.snappy.compress_raw(message)),

@@ -10,10 +10,10 @@ import psutil
 
 def run_text(command: Sequence[str | Path], **options: Any) -> subprocess.CompletedProcess[str]:
     """Run a command, without raising if it fails; return its exit code and output."""
-    how = {"check": False, **options}
-    done: subprocess.CompletedProcess[str]
-    done = subprocess.run(command, capture_output=True, text=True, **how)  # noqa: PLW1510
-    return done
+    options = {"check": False} | options
+    process: subprocess.CompletedProcess[str]
+    process = subprocess.run(command, capture_output=True, text=True, **options)  # noqa: PLW1510
+    return process
 
 
 def children(pid: int) -> list[psutil.Process]:

@@ -130,7 +130,7 @@ def _start(
     watched: Mapping[str, str] | None,
 ) -> Rank:
     metrics_file = folder / f"metrics-{size}-{rank}.jsonl"
-    own = Path(tempfile.mkdtemp(prefix=f"rank-{rank}-", dir=folder))
+    rank_folder = Path(tempfile.mkdtemp(prefix=f"rank-{rank}-", dir=folder))
     environ = {
         "RANK": str(rank),
         "WORLD_SIZE": str(size),
@@ -149,14 +149,14 @@ def _start(
         "hook": "" if watched is None else str(HOOK),
         "environ": {**inherited, **environ},
         "folder": os.getcwd(),  # noqa: PTH109
-        "outputs": [str(own / "stdout"), str(own / "stderr")],
-        "code": str(own / "code"),
+        "outputs": [str(rank_folder / "stdout"), str(rank_folder / "stderr")],
+        "code": str(rank_folder / "code"),
     }
     server = _fork_server(python)
     assert server.stdin is not None
     server.stdin.write(json.dumps(request).encode() + b"\n")
     server.stdin.flush()
-    return Rank(int(known(server.stdout).readline()), metrics_file, own)
+    return Rank(int(known(server.stdout).readline()), metrics_file, rank_folder)
 
 
 @functools.cache

@@ -132,10 +132,10 @@ class TimeSeries(NamedTuple):
 def write_request(written: Iterable[TimeSeries]) -> WriteRequest:
     """Return the request that sends these series."""
     series = list(written)
-    points = [point for each in series for point in each.points]
+    points = [point for entry in series for point in entry.points]
     return WriteRequest(
-        [encode_labels(each.labels) for each in series],
-        [*accumulate((len(each.points) for each in series), initial=0)][:-1],
+        [encode_labels(entry.labels) for entry in series],
+        [*accumulate((len(entry.points) for entry in series), initial=0)][:-1],
         np.array([time_ms for time_ms, _ in points], np.int64),
         np.array([value for _, value in points]),
     )
