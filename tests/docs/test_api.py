@@ -54,22 +54,22 @@ class Shown:
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="curl is missing: apt-get install curl")
 def test_the_page_is_complete_and_its_commands_return_the_printed_responses(
-    stack: Home, tmp_path: Path
+    stack: Home, client: ApiClient, tmp_path: Path
 ) -> None:
     # A single test: otherwise each pytest process would run the whole page.
-    page = type_in(stack, tmp_path)
+    page = type_in(stack, client, tmp_path)
+    client.stop_set("doubled").result()  # The page has resumed it.
     check_status_codes(page)
     check_answers(page)
     check_operations(page)
 
 
-def type_in(stack: Home, folder: Path) -> list[Shown]:
+def type_in(stack: Home, client: ApiClient, folder: Path) -> list[Shown]:
     """Run the page's commands in order in one shell."""
     wait_for(lambda: _knows_the_pods(stack), what="Prometheus has scraped the exporter")
-    with ApiClient.from_home(stack) as client:
-        wait_for(lambda: _knows_its_size(client), what="Prometheus has scraped itself")
-    with ApiClient.from_home(stack) as client:  # a run of another test may be ending
-        wait_for(lambda: all(p.run_id is None for p in client.get_worker_pods().result().value))
+    wait_for(lambda: _knows_its_size(client), what="Prometheus has scraped itself")
+    # A run of another test may be ending.
+    wait_for(lambda: all(p.run_id is None for p in client.get_worker_pods().result().value))
     (folder / ".curlrc").write_text(_CURLRC)
     blocks = _read()
     script = "".join(

@@ -191,7 +191,7 @@ def test_evidence_is_gathered_once_and_sent_until_it_is_accepted(begin: Begin) -
 
 def test_real_hung_ranks_are_distinguished_from_waiting_ranks() -> None:
     """Two kinds of hangs. ``benchmarks/diagnoses`` has all of them."""
-    names = ("interpreter-2", "left-2")
+    names = ("interpreter-2", "exited-2")
     hangs = {"DIAGNOSES": " ".join(f"torch-spy-{one}-1" for one in names)}
     command = [sys.executable, "-m", "benchmarks.run", "diagnoses"]
     done = run_text(command, env={**os.environ, **hangs}, cwd=Path(__file__).parents[3])
