@@ -7,6 +7,7 @@ The runs use a separate stack in a temporary folder. Screenshots of dashboards n
 import sys
 import tempfile
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
 from playwright.sync_api import Page, expect
@@ -17,6 +18,7 @@ from mlbench.local import launch
 from mlbench.local.home import Home
 from tests.conftest import wait_for
 from tests.support.chromium import running_chromium
+from tests.support.known import known
 from tests.support.stacks import order_command, run_to_end
 
 _ROOT = Path(__file__).parents[2]
@@ -105,15 +107,17 @@ def _take_findings(client: ApiClient, url: str, page: Page, path: Path) -> None:
 def _take_boards(url: str, page: Page, folder: Path, compared: Sequence[Run], going: Run) -> None:
     """Take each dashboard from the top, after its visible panels have loaded."""
     runs = "".join(f"&var-run_id={run.id}" for run in compared)
-    for board, variables, height in (
-        ("run", f"&var-run_id={going.id}", 1900),
-        ("runs", "", 1000),
-        ("compare", runs, 1500),
-        ("workers", "", 1300),
-        ("stack", "", 1300),
+    # The run's page links to its dashboard with this range.
+    started = datetime.fromisoformat(known(going.started_at))
+    for board, variables, begin, height in (
+        ("run", f"&var-run_id={going.id}", f"{started.timestamp() * 1000:.0f}", 1900),
+        ("runs", "", "now-5m", 1000),
+        ("compare", runs, "now-5m", 1500),
+        ("workers", "", "now-5m", 1300),
+        ("stack", "", "now-5m", 1300),
     ):
         page.set_viewport_size({"width": _WIDTH, "height": height})
-        page.goto(f"{url}/d/mlbench-{board}?from=now-5m&to=now&theme=light&kiosk{variables}")
+        page.goto(f"{url}/d/mlbench-{board}?from={begin}&to=now&theme=light&kiosk{variables}")
         expect(page.locator('[data-testid^="data-testid Panel header"]').first).to_be_visible()
         page.wait_for_timeout(_SETTLES_MILLISECONDS)
         expect(page.locator('[aria-label="Panel loading bar"]')).to_have_count(0)
