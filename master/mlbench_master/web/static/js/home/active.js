@@ -34,9 +34,8 @@ export function slowestRank(/** @type {Result["ranks"]} */ ranks) {
   const secondsOf = (rank) => rank.compute_seconds ?? rank.step_seconds;
   const [slowest, ...others] = ranks.filter((rank) => secondsOf(rank) > 0).sort((a, b) => secondsOf(b) - secondsOf(a));
   if (!others.length) return null;
-  const middle = (others.length - 1) / 2;
-  const median = (secondsOf(others[Math.floor(middle)]) + secondsOf(others[Math.ceil(middle)])) / 2;
-  return { rank: slowest.rank, ratio: secondsOf(slowest) / median };
+  const [below, above] = [Math.floor, Math.ceil].map((round) => secondsOf(others[round((others.length - 1) / 2)]));
+  return { rank: slowest.rank, ratio: (2 * secondsOf(slowest)) / (below + above) };
 }
 
 /**

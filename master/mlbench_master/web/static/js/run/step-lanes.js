@@ -111,9 +111,8 @@ export function summariesOf(/** @type {Lanes} */ { ranks, times, work, exchange,
     const values = times[i].filter(Number.isFinite).sort((a, b) => a - b);
     const longest = values.at(-1);
     const waited = sum(waiting[i]) / (sum(work[i]) + sum(exchange[i]));
-    const middle = (values.length - 1) / 2;
-    const median = (values[Math.floor(middle)] + values[Math.ceil(middle)]) / 2;
-    return { rank, median, longest, bin: times[i].indexOf(longest), waiting: waited };
+    const [below, above] = [Math.floor, Math.ceil].map((round) => values[round((values.length - 1) / 2)]);
+    return { rank, median: (below + above) / 2, longest, bin: times[i].indexOf(longest), waiting: waited };
   });
   return summaries.filter(({ bin }) => bin >= 0);
 }

@@ -126,7 +126,9 @@ export function cellsOf(/** @type {import("./curves.js").Curves} */ curves) {
   const lastOf = (/** @type {Run} */ run) => (run.outcome ? null : curves.of(run)?.values.at(-1));
   return {
     outcome: { cell: (run) => badge(...outcomeOf(run, run.values.best ?? lastOf(run))) },
-    contention: { cell: (run) => run.disturbed && contentionOf(run) },
+    contention: {
+      cell: (run) => run.disturbed && h("i", { class: "runs-contention", role: "img", "aria-label": disturbedText(run), title: disturbedText(run) }),
+    },
     curve: { cell: (run) => curves.draw(run) },
     created: AGE,
   };
@@ -144,14 +146,8 @@ function aboutOf(/** @type {Run} */ run) {
 }
 
 /** @returns {string} what the mark of a disturbed run says; the run may only have been profiled or stopped */
-export function disturbedText(/** @type {Run} */ { contention_share: share }) {
-  return `Disturbed: results may be distorted; CPU contention ${format.percent(share)}`;
-}
-
-function contentionOf(/** @type {Run} */ run) {
-  const label = disturbedText(run);
-  return h("i", { class: "runs-contention", role: "img", "aria-label": label, title: label });
-}
+export const disturbedText = (/** @type {Run} */ { contention_share: share }) =>
+  `Disturbed: results may be distorted; CPU contention ${format.percent(share)}`;
 
 /** The columns that a user has chosen, as the address says or this browser remembers. */
 export class Columns {
