@@ -64,24 +64,31 @@ def test_a_folder_can_be_copied_once_the_process_has_ended(
 
 
 @pytest.mark.parametrize(
-    ("run_id", "attempt", "left"),
+    ("run_id", "attempt", "remaining"),
     [
-        (7, 2, ["run-7"]),
-        (7, 1, []),  # left by a run of another master, with the same number
+        (7, 2, ["run-7/epoch-1.pt"]),
+        (7, 1, []),  # from a run of another master, with the same number
         (8, 1, []),
         (8, 2, []),
     ],
 )
 def test_only_later_attempts_find_checkpoints(
-    tmp_path: Path, run_id: int, attempt: int, left: list[str]
+    tmp_path: Path, run_id: int, attempt: int, remaining: list[str]
 ) -> None:
+    root = tmp_path / "checkpoints"
     for saved in (6, 7):
-        folder = tmp_path / "checkpoints" / f"run-{saved}"
-        folder.mkdir(parents=True)
-        (folder / "epoch-00000001.pt").touch()
-    starting = Attempt.create(tmp_path, replace(ASSIGNMENT, run_id=run_id, attempt=attempt))
-    starting.remove_old_checkpoints()
-    assert [folder.name for folder in (tmp_path / "checkpoints").iterdir()] == left
+        (root / f"run-{saved}").mkdir(parents=True)
+        (root / f"run-{saved}" / "epoch-1.pt").touch()
+    started = replace(ASSIGNMENT, run_id=run_id, attempt=attempt, keeps_checkpoints=True)
+    Attempt.create(tmp_path, started).prepare_checkpoints()
+    assert [path.name for path in root.iterdir()] == [f"run-{run_id}"], "code may save at once"
+    assert [str(path.relative_to(root)) for path in root.glob("*/*")] == remaining
+
+
+def test_a_run_without_restarts_has_no_folder_of_checkpoints(tmp_path: Path) -> None:
+    started = replace(ASSIGNMENT, keeps_checkpoints=False)
+    Attempt.create(tmp_path, started).prepare_checkpoints()
+    assert [*(tmp_path / "checkpoints").iterdir()] == []
 
 
 def run(

@@ -157,7 +157,7 @@ class Agent:
         self._wake.set()  # report to the master immediately
 
     def _begin(self, attempt: Attempt) -> None:
-        attempt.remove_old_checkpoints()
+        attempt.prepare_checkpoints()
         command = " ".join(mask_words(attempt.assignment.command))
         log.info("starting %s: %s", attempt.folder.name, command)
         offset, attachment = self._link.clock.offset, attempt.assignment.attachment

@@ -180,13 +180,15 @@ class Attempt(AttemptFiles):
             reason = reason.replace(secret, "*" * len(secret))
         return printable(reason[:MAX_ERROR_LENGTH], " ")
 
-    def remove_old_checkpoints(self) -> None:
-        """Remove all checkpoints except those of the run's earlier attempts."""
-        with suppress(OSError):
+    def prepare_checkpoints(self) -> None:
+        """Remove the checkpoints of other runs, and make the run's folder for its own."""
+        with suppress(OSError):  # The error of the code that saves there says more.
             own_folder(self.checkpoints.parent)
-        for old in self.checkpoints.parent.glob("*"):
-            if old != self.checkpoints or self.assignment.attempt == 1:
-                remove(old)
+            for old in self.checkpoints.parent.glob("*"):
+                if old != self.checkpoints or self.assignment.attempt == 1:
+                    remove(old)
+            if self.assignment.keeps_checkpoints:
+                own_folder(self.checkpoints)
 
     def report(self) -> dict[str, object]:
         """Return the fields of a poll that describe the attempt."""

@@ -44,6 +44,7 @@ print(json.dumps({
 """
 # Python's options of one letter: flags, then perhaps an option with a value.
 _OPTIONS = re.compile(r"-[bBdEhiIOPqRsSuvVx]*([cmWX]?)(.*)", re.DOTALL)
+_OWN_CODE = Path(__file__).parents[1]
 # A script that a shell script runs.
 _SCRIPT = re.compile(rb"[\w./-]+\.(?:py|sh)\b")
 # The repository may belong to another user, as in many containers; its code is run anyway. Its
@@ -124,9 +125,8 @@ def code_version(source: Path | None, folder: Path, environ: Mapping[str, str]) 
     the folder that contains its package. Code that is not Python, such as a shell script, comes
     with the scripts that it names. $MLBENCH_HIDE_COMMAND hides the name.
     """
-    if source is None or source.suffix == ".ipynb":  # A notebook changes with its output.
-        return None
-    if source.is_relative_to(Path(__file__).parents[1]):
+    # A notebook changes with its output.
+    if source is None or source.suffix == ".ipynb" or source.is_relative_to(_OWN_CODE):
         return None
     digest, space = hashlib.sha256(), _MAX_CODE_BYTES
     files = {source: _import_folders(source)}
