@@ -31,6 +31,10 @@ _JOB_COLOURS: Final = {
     )
 }
 _JOBS: Final = 'job=~"prometheus|master|controller|exporter|workers"'
+# A target that is not configured, or not discovered, has no value of ``up``.
+_ABSENT: Final = " or ".join(
+    f'absent(up{{job="{job}"}})' for job in ("master", "controller", "exporter")
+)
 
 _figure = partial(figure, width=6, height=3)
 
@@ -93,7 +97,7 @@ WRONG: Final = (
     _figure(
         "Targets down",
         "Targets that Prometheus cannot scrape: their panels and alerts are outdated. Should be 0.",
-        value(f"count(up{{{_JOBS}}} == 0) or vector(0)", "down"),
+        value(f"count(up{{{_JOBS}}} == 0 or {_ABSENT}) or vector(0)", "down"),
         colours=thresholds.ANY_IS_BAD,
     ),
     _figure(

@@ -1,4 +1,4 @@
-"""Missed scrapes do not look like a slow run: the throughput stays flat, and they are counted."""
+"""Missed scrapes do not look like a slow run, and targets without scrapes are counted."""
 
 import time
 import uuid
@@ -28,6 +28,20 @@ def test_throughput_includes_ranks_that_are_not_scraped(
     assert set(missed.values) == {str(_RANKS // 2)}
     [throughput] = answers["Samples/s / A"]
     assert float(throughput.values[-1]) == pytest.approx(_RANKS * _RATE)
+
+
+def test_targets_that_prometheus_does_not_know_are_down(
+    own_prometheus: PrometheusServer,
+) -> None:
+    now = time.time()
+    times = [now - 4, now - 2]
+    write(
+        own_prometheus.url,
+        [level("up", times, 1, job="master"), level("up", times, 0, job="controller")],
+    )
+    answers = ask_board(own_prometheus.url, "mlbench-stack", View("now", now - 50, now, ""))
+    [down] = answers["Targets down / A"]
+    assert down.values[-1] == "2", "the controller does not respond, and the exporter is absent"
 
 
 def _series(run_id: str, first: float) -> Iterator[TimeSeries]:
