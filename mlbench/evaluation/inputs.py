@@ -551,7 +551,7 @@ def _until(common: float, steps: Column, totals: Mapping[str, Column]) -> dict[s
         if metric == names.TRAIN_SECONDS:
             value = seconds
         elif metric == names.SAMPLES:
-            value = value_at(column, base_us) * (common / base_step)
+            value = value_at(column, base_us) * common / base_step
         else:
             value = value_at(column, base_us) * growth
         if column.times_us[0] // 1000 <= base_us // 1000:

@@ -239,6 +239,20 @@ def test_steps_recorded_only_with_totals_end_with_the_totals() -> None:
     assert found.phases["data"] == 0.0
 
 
+def test_samples_of_a_failed_run_are_whole_numbers() -> None:
+    # Both ranks record totals at step 7, and rank 1 is killed after step 17.
+    found = evaluated(
+        _FAILED,
+        step_0=_steps(1, 17),
+        samples_0={0.35: 840},
+        train_seconds_0={0.35: 0.35},
+        step_1=_steps(1, 17),
+        samples_1={0.35: 840},
+        train_seconds_1={0.35: 0.35},
+    )
+    assert [of_rank.samples for of_rank in found.ranks] == [2040.0, 2040.0]
+
+
 def test_totals_without_steps_or_samples() -> None:
     steps, samples = dict(_TOTALS), dict(_TOTALS)
     del steps["step_1"], samples["samples_0"]
