@@ -244,7 +244,7 @@ FIELDS: Mapping[str, QueryField] = {
         _SHARE,
     ),
     "waited": QueryField("number", "CPU contention, 0 to 1", _figure("contention_share"), _SHARE),
-    "accuracy": QueryField("number", "Best accuracy in percent", _target("Prec@", "acc"), _PERCENT),
+    "accuracy": QueryField("number", "Best recorded accuracy", _target("Prec@", "acc"), _PERCENT),
     "perplexity": QueryField("number", "Best perplexity", _target("erplexity")),
     "best": QueryField("number", "Best value of the target's metric", _figure("best_value")),
     "last": QueryField("number", "Last value of the target's metric", _figure("last_value")),
