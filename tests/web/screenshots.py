@@ -89,7 +89,7 @@ def _take_pages(client: ApiClient, url: str, page: Page, folder: Path) -> tuple[
     accuracy = page.get_by_role("region", name="Validation accuracy", exact=True)
     expect(accuracy.locator("canvas").first).to_be_visible()
     _shoot(page, folder / "web-compare.png", height=_HEIGHT)
-    return compared, going
+    return compared, client.get_run(going.id).result().value
 
 
 def _take_findings(client: ApiClient, url: str, page: Page, path: Path) -> None:
