@@ -145,6 +145,7 @@ def _settings(folder: Path, prometheus_url: str) -> dict[str, str]:
         names.ENV_PROMETHEUS_URL: prometheus_url,
         names.ENV_TOKEN: TOKEN,
         names.ENV_AGENT_SECRET: _AGENT_SECRET,
+        "MALLOC_ARENA_MAX": "2",  # as the stack and the image set it
     }
 
 

@@ -174,6 +174,8 @@ class StackServices:
         self._all_cores = os.sched_getaffinity(0)
         self._cores = stack_cores(self._all_cores)
         self._master_environ = {
+            # More arenas of glibc keep memory that the threads of requests have freed.
+            "MALLOC_ARENA_MAX": "2",
             **self._environ,
             **_given(names.ENV_DATABASE_URL),
             **(_given(names.ENV_PROMETHEUS_WRITE_URL) if existing else {}),

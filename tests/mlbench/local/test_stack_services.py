@@ -130,6 +130,8 @@ def test_secrets_are_private_and_permanent_and_only_the_master_gets_them(home: H
     assert stat.S_IMODE((home.root / "token").stat().st_mode) == 0o600
     assert first.connection.token == token == by_name["master"].environ[names.ENV_TOKEN]
     assert by_name["master"].environ[names.ENV_AGENT_SECRET] == agent_secret
+    few = {name for name, service in by_name.items() if "MALLOC_ARENA_MAX" in service.environ}
+    assert few == {"master", "controller"}, "training processes have the allocator's defaults"
     holders = {name for name, service in by_name.items() if _SECRETS & {*service.environ}}
     assert holders == {"master"}
     commands = " ".join(word for service in by_name.values() for word in service.command)

@@ -144,8 +144,7 @@ def code_version(source: Path | None, folder: Path, environ: Mapping[str, str]) 
                 files[other] = folders
                 unread.append(other)
     name = "hidden" if names.ENV_HIDE_COMMAND in environ else source.name
-    name = name.encode(errors="replace").decode()
-    return f"{name} {digest.hexdigest()[:_DIGEST_DIGITS]}"
+    return f"{name.encode(errors='replace').decode()} {digest.hexdigest()[:_DIGEST_DIGITS]}"
 
 
 def _import_folders(script: Path) -> Sequence[Path]:
