@@ -113,6 +113,9 @@ export function sum(/** @type {number[]} */ values) {
   return values.reduce((total, value) => total + value, 0);
 }
 
+/** @returns {number} the median of sorted values. */
+export const medianOf = (/** @type {number[]} */ sorted) => (sorted[(sorted.length - 1) >> 1] + sorted[sorted.length >> 1]) / 2;
+
 /** @returns {Series} the series with the most points. */
 export function longest(/** @type {Series[]} */ all) {
   return all.reduce((best, series) => (series.times.length > best.times.length ? series : best));

@@ -8,7 +8,7 @@ import { LOSSES, elapsedSeconds, outcomeOf } from "../records.js";
 import { urlOf } from "../root.js";
 import { unitOf } from "../run/curves.js";
 import { topOf } from "../runs/curves.js";
-import { byMetric, longest, mean } from "../series.js";
+import { byMetric, longest, mean, medianOf } from "../series.js";
 import { confirm, setBadge, showPairs } from "../ui.js";
 
 /** @typedef {{ seconds: number[], values: number[] }} Curve */
@@ -34,8 +34,7 @@ export function slowestRank(/** @type {Result["ranks"]} */ ranks) {
   const secondsOf = (rank) => rank.compute_seconds ?? rank.step_seconds;
   const [slowest, ...others] = ranks.filter((rank) => secondsOf(rank) > 0).sort((a, b) => secondsOf(b) - secondsOf(a));
   if (!others.length) return null;
-  const [below, above] = [Math.floor, Math.ceil].map((round) => secondsOf(others[round((others.length - 1) / 2)]));
-  return { rank: slowest.rank, ratio: (2 * secondsOf(slowest)) / (below + above) };
+  return { rank: slowest.rank, ratio: secondsOf(slowest) / medianOf(others.map(secondsOf)) };
 }
 
 /**

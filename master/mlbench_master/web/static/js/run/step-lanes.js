@@ -1,7 +1,7 @@
 // How the time of steps divides into own work, straggler wait and communication: in bins, from the
 // totals that ranks record about once a second, and for each step that was recorded individually.
 
-import { EMPTY, counterAt, sum } from "../series.js";
+import { EMPTY, counterAt, medianOf, sum } from "../series.js";
 
 /**
  * @import { ByMetric, Series } from "../series.js"
@@ -109,10 +109,8 @@ export function levelOf(/** @type {number} */ value, /** @type {number[]} */ lev
 export function summariesOf(/** @type {Lanes} */ { ranks, times, work, exchange, waiting }) {
   const summaries = ranks.map((rank, i) => {
     const values = times[i].filter(Number.isFinite).sort((a, b) => a - b);
-    const longest = values.at(-1);
-    const waited = sum(waiting[i]) / (sum(work[i]) + sum(exchange[i]));
-    const [below, above] = [Math.floor, Math.ceil].map((round) => values[round((values.length - 1) / 2)]);
-    return { rank, median: (below + above) / 2, longest, bin: times[i].indexOf(longest), waiting: waited };
+    const [longest, waited] = [values.at(-1), sum(waiting[i]) / (sum(work[i]) + sum(exchange[i]))];
+    return { rank, median: medianOf(values), longest, bin: times[i].indexOf(longest), waiting: waited };
   });
   return summaries.filter(({ bin }) => bin >= 0);
 }
