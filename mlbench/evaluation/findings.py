@@ -114,6 +114,11 @@ class RunEvidence:
         return sorted(contended, key=_held_share, reverse=True)
 
     @property
+    def has_straggler(self) -> bool:
+        """Whether one rank is named as the straggler; otherwise ranks may be late in turns."""
+        return self.result.stragglers is not None and self.result.stragglers.named is not None
+
+    @property
     def interference(self) -> list[tuple[int, Interference]]:
         """Measured interference of the latest attempt by rank."""
         return [(row.rank, row.interference) for row in self.ranks if row.interference]
@@ -196,8 +201,7 @@ def straggler(evidence: RunEvidence) -> Finding | None:
         return None
     late = next(rank for rank in stragglers.ranks if rank.rank == stragglers.named)
     waited = evidence.by_rank("contention").get(late.rank, 0.0)
-    contended = {rank.rank for rank in evidence.contended}
-    if late.rank in contended and is_contended(late.seconds, waited):
+    if late.rank in {r.rank for r in evidence.contended} and is_contended(late.seconds, waited):
         return None
     figures = {rank.rank: rank for rank in evidence.result.ranks}
     others = [
@@ -248,8 +252,7 @@ def data(evidence: RunEvidence) -> Finding | None:
         # The breakdown has only the mean over the processes of a worker, such as torchrun's.
         scale = waited / fmean(by_rank)
         least, most = scale * min(by_rank), scale * max(by_rank)
-    is_named = bool(result.stragglers and result.stragglers.named is not None)
-    in_turns = 0.0 if is_named else evidence.seconds("waiting")
+    in_turns = 0.0 if evidence.has_straggler else evidence.seconds("waiting")
     return evidence.finding(
         "Training waits for data",
         f"Ranks waited {waited:,.1f} s of {evidence.in_steps:,.1f} s in steps for their next "
@@ -299,9 +302,8 @@ def communication(evidence: RunEvidence) -> Finding | None:
             f" A step computes for {duration(median(computes))} only: with twice the "
             "batch, ranks exchange half as often."
         )
-        stragglers = evidence.result.stragglers
         buckets: list[Bucket] = ["communication"]
-        if stragglers is None or stragglers.named is None:
+        if not evidence.has_straggler:
             buckets.append("waiting")
         # Without phases of computing, the time outside of phases is computing.
         phases = [
